@@ -1,0 +1,54 @@
+"""What a GPU is: the figures that legality, the model and the roofline need."""
+
+from dataclasses import dataclass, fields
+from importlib.resources import files
+from typing import Any
+
+from mxtune.configs.errors import ConfigError
+
+
+@dataclass(frozen=True, slots=True)
+class Device:
+    """One kind of GPU. Rates are peaks; sizes are bytes; times are microseconds."""
+
+    arch: str  # gfx950, sm_90: the bare name, without feature suffixes
+    name: str
+    backend: str  # hip or cuda, as Triton calls its target
+    warp_size: int
+    compute_units: int
+    lds_bytes: int  # the most one workgroup can have
+    l2_bytes: int
+    flush_bytes: int  # writing this much leaves nothing of the operands in any cache
+    clock_ghz: float
+    bandwidth_gbs: float
+    fp4_tflops: float  # of dot_scaled on FP4 operands, emulated or not
+    launch_us: float  # of the first kernel of a call
+    dependent_us: float  # of each further kernel that waits for the one before
+    scaled_mma: bool  # whether it has matrix units for FP4 with block scales
+
+    def __str__(self) -> str:
+        return f"{self.name} ({self.arch}, {self.compute_units} CUs)"
+
+
+def bare_arch(arch: str) -> str:
+    """Return ``gfx950`` for ``gfx950:sramecc+:xnack-``: features do not change what runs."""
+    return arch.split(":", 1)[0].strip().lower()
+
+
+def known_devices() -> tuple[str, ...]:
+    """Return the architectures that have a description."""
+    folder = files("mxtune.configs") / "devices"
+    names = (entry.name for entry in folder.iterdir())
+    return tuple(sorted(name.removesuffix(".yaml") for name in names if name.endswith(".yaml")))
+
+
+def load_device(arch: str) -> Device:
+    """Read the description of ``arch``."""
+    name = bare_arch(arch)
+    if name not in known_devices():
+        raise ConfigError(f"no device is called {arch!r}: one of {', '.join(known_devices())}")
+    import yaml
+
+    text = (files("mxtune.configs") / "devices" / f"{name}.yaml").read_text("utf-8")
+    values: dict[str, Any] = yaml.safe_load(text)
+    return Device(**{field.name: values[field.name] for field in fields(Device)})

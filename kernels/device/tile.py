@@ -1,0 +1,47 @@
+"""What every GEMM kernel shares: which tile a program computes, and how its result is stored."""
+
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def tile_of(
+    pid, M, N, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, GROUP_M: tl.constexpr
+):
+    """Tile (m, n) of program ``pid``: GROUP_M tiles along M come before the next along N."""
+    tiles_m = tl.cdiv(M, BLOCK_M)
+    tiles_n = tl.cdiv(N, BLOCK_N)
+    if GROUP_M == 1:
+        return pid // tiles_n, pid % tiles_n
+    group = pid // (GROUP_M * tiles_n)
+    height = tl.minimum(tiles_m - group * GROUP_M, GROUP_M)
+    inside = pid % (GROUP_M * tiles_n)
+    return group * GROUP_M + inside % height, inside // height
+
+
+@triton.jit
+def rows_of(tile, extent, BLOCK: tl.constexpr, WIDE: tl.constexpr):
+    """Row numbers of a tile; those past ``extent`` become row 0, which is always there to read.
+
+    WIDE makes them 64-bit, for a matrix whose offsets do not fit 32 bits.
+    """
+    row = tile * BLOCK + tl.arange(0, BLOCK)
+    row = tl.where(row < extent, row, 0)
+    if WIDE:
+        row = row.to(tl.int64)
+    return row
+
+
+@triton.jit
+def store_tile(
+    c_ptr, acc, tile_m, tile_n, M, N, stride_cm,
+    BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, WIDE: tl.constexpr,
+):  # fmt: skip
+    """Store acc fp32 [BLOCK_M, BLOCK_N] in the dtype of C [M, N], row stride ``stride_cm``."""
+    row = tile_m * BLOCK_M + tl.arange(0, BLOCK_M)
+    column = tile_n * BLOCK_N + tl.arange(0, BLOCK_N)
+    inside = (row[:, None] < M) & (column[None, :] < N)
+    if WIDE:
+        row = row.to(tl.int64)
+    offset = row[:, None] * stride_cm + column[None, :]
+    tl.store(c_ptr + offset, acc.to(c_ptr.dtype.element_ty), mask=inside)

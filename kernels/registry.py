@@ -1,0 +1,58 @@
+"""Find the route families: a file in ``families/`` that defines FAMILY is registered."""
+
+import importlib
+import pkgutil
+from collections.abc import Iterable, Mapping
+from functools import cache
+from types import MappingProxyType
+
+from mxtune.configs.errors import ConfigError
+from mxtune.configs.routes import Config, Route
+from mxtune.configs.shapes import Shape
+from mxtune.kernels import families as package
+from mxtune.kernels.family import RouteFamily
+
+ALWAYS_LEGAL = "direct"  # takes every M, N and K on every device
+
+
+@cache
+def families() -> Mapping[str, RouteFamily]:
+    """Every FAMILY under ``mxtune.kernels.families``, by name."""
+    modules = (
+        importlib.import_module(f"{package.__name__}.{found.name}")
+        for found in pkgutil.iter_modules(package.__path__)
+    )
+    return MappingProxyType({m.FAMILY.name: m.FAMILY for m in modules})
+
+
+def family(name: str) -> RouteFamily:
+    """Return the family called ``name``."""
+    try:
+        return families()[name]
+    except KeyError:
+        known = ", ".join(sorted(families()))
+        raise ConfigError(f"no family is called {name!r}: one of {known}") from None
+
+
+def chosen(names: Iterable[str]) -> tuple[RouteFamily, ...]:
+    """Return the families of ``names``, all of them if there are none."""
+    return tuple(family(name) for name in names) or tuple(families().values())
+
+
+def fallback_route(shape: Shape) -> Route:
+    """Return a route that is legal for any shape on any device."""
+    return Route(ALWAYS_LEGAL, families()[ALWAYS_LEGAL].fallback(shape))
+
+
+def checked_route(route: Route) -> Route:
+    """Return ``route`` with missing settings at their defaults; refuse unknown or unfit ones."""
+    owner = family(route.family)
+    tunables = {tunable.name: tunable for tunable in owner.tunables}
+    for name, value in route.config.items():
+        if name not in tunables:
+            raise ConfigError(f"{owner.name} has no {name!r}: it has {', '.join(tunables)}")
+        obstacle = tunables[name].obstacle(value)
+        if obstacle:
+            raise ConfigError(f"{owner.name}: {obstacle}")
+    full = {name: tunable.default for name, tunable in tunables.items()}
+    return Route(owner.name, Config.of(full | dict(route.config)))
