@@ -64,7 +64,7 @@ class Columns:
         """Read the shape of one row."""
         cells = _cells(row)
         if len(cells) != len(self.names):
-            raise ConfigError(f"{len(cells)} cells, but the header has {len(self.names)}")
+            raise ConfigError(f"the header has {len(self.names)} cells, this row {len(cells)}")
         return Shape.of(tuple(cells[self.names.index(name)] for name in _DIMENSIONS))
 
 

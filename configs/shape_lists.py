@@ -21,13 +21,13 @@ from mxtune.configs.shapes import Shape
 
 MOST_BYTES = 16 * 2**20  # far above any list that could be swept: a larger file is the wrong file
 
-_BUNDLED = resources.files("mxtune.configs") / "shapes"
 _READERS = {".csv": csv_shapes, ".yaml": yaml_shapes, ".yml": yaml_shapes}
 
 
 def bundled() -> tuple[str, ...]:
     """Return the names of the lists that come with mxtune, sorted."""
-    names = [entry.name for entry in _BUNDLED.iterdir() if entry.name.endswith(".yaml")]
+    folder = resources.files("mxtune.configs") / "shapes"
+    names = [entry.name for entry in folder.iterdir() if entry.name.endswith(".yaml")]
     return tuple(sorted(name.removesuffix(".yaml") for name in names))
 
 
@@ -37,8 +37,8 @@ def load_shapes(source: str) -> tuple[Shape, ...]:
     Raises ConfigError with a line for every line of the file that is wrong; then none is used.
     """
     if source in bundled():
-        text = (_BUNDLED / f"{source}.yaml").read_text("utf-8")
-        return _accepted(f"{source}.yaml", yaml_shapes(text))
+        file = resources.files("mxtune.configs") / "shapes" / f"{source}.yaml"
+        return _accepted(file.name, yaml_shapes(file.read_text("utf-8")))
     reader = _READERS.get(Path(source).suffix.lower(), word_shapes)
     return _accepted(source, reader(_text(source)))
 

@@ -53,9 +53,8 @@ class Mxfp4Weight:
         copy if it is not. Raises ConfigError for shapes or dtypes that do not fit each other.
         """
         scale_layout = scale_layout or layout
-        for name in (layout, scale_layout):
-            if name not in _CODES_TO:
-                raise ConfigError(f"unknown layout {name!r}: {PLAIN} or {SHUFFLED}")
+        _check_layout(layout)
+        _check_layout(scale_layout)
         codes, scales = _as_bytes("codes", codes), _as_bytes("scales", scales)
         n, k = _extent(codes, layout)
         scales = _checked_scales(scales, n, k // SCALE_BLOCK, scale_layout)
@@ -69,12 +68,14 @@ class Mxfp4Weight:
     def codes(self, layout: str = PLAIN) -> "Tensor":
         """Return the packed codes uint8 [N, K/2], contiguous, in ``layout``."""
         if layout not in self._codes:
+            _check_layout(layout)
             self._codes[layout] = _CODES_TO[layout](next(iter(self._codes.values())))
         return self._codes[layout]
 
     def scales(self, layout: str = PLAIN) -> "Tensor":
         """Return the scale bytes uint8 in ``layout``, contiguous."""
         if layout not in self._scales:
+            _check_layout(layout)
             held = next(iter(self._scales.values()))
             self._scales[layout] = (
                 layouts.shuffle_scales(held)
@@ -86,6 +87,11 @@ class Mxfp4Weight:
     def dequantised(self) -> "Tensor":
         """Return the values as fp32 [N, K]."""
         return formats.dequantise(self.codes(PLAIN), self.scales(PLAIN))
+
+
+def _check_layout(layout: str) -> None:
+    if layout not in _CODES_TO:
+        raise ConfigError(f"unknown layout {layout!r}: {PLAIN} or {SHUFFLED}")
 
 
 def _as_bytes(name: str, tensor: "Tensor") -> "Tensor":

@@ -3,6 +3,8 @@
 import triton
 import triton.language as tl
 
+from mxtune.kernels.device.tile import to_bf16
+
 
 @triton.jit
 def reduce(
@@ -25,4 +27,4 @@ def reduce(
     for split in tl.static_range(SPLIT_K):
         part = tl.load(partials_ptr + split * stride_ps + offset, mask=inside, other=0.0)
         total += part.to(tl.float32)
-    tl.store(c_ptr + row[:, None] * stride_cm + column[None, :], total.to(tl.bfloat16), mask=inside)
+    tl.store(c_ptr + row[:, None] * stride_cm + column[None, :], to_bf16(total), mask=inside)

@@ -2,6 +2,21 @@
 
 import triton
 import triton.language as tl
+from triton import knobs
+
+INTERPRETED = tl.constexpr(knobs.runtime.interpret)
+
+
+@triton.jit
+def to_bf16(x):
+    """fp32 to bf16, nearest even. The interpreter's own conversion truncates, so there it is spelt out."""
+    if INTERPRETED:
+        bits = x.to(tl.uint32, bitcast=True)
+        rounded = (bits + 0x7FFF + ((bits >> 16) & 1)) >> 16
+        quiet = (bits >> 16) | 0x40
+        rounded = tl.where(x == x, rounded, quiet)
+        return rounded.to(tl.uint16).to(tl.bfloat16, bitcast=True)
+    return x.to(tl.bfloat16)
 
 
 @triton.jit
@@ -37,11 +52,12 @@ def store_tile(
     c_ptr, acc, tile_m, tile_n, M, N, stride_cm,
     BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, WIDE: tl.constexpr,
 ):  # fmt: skip
-    """Store acc fp32 [BLOCK_M, BLOCK_N] in the dtype of C [M, N], row stride ``stride_cm``."""
+    """Store acc fp32 [BLOCK_M, BLOCK_N] as C, bf16 or fp32 [M, N], row stride ``stride_cm``."""
     row = tile_m * BLOCK_M + tl.arange(0, BLOCK_M)
     column = tile_n * BLOCK_N + tl.arange(0, BLOCK_N)
     inside = (row[:, None] < M) & (column[None, :] < N)
     if WIDE:
         row = row.to(tl.int64)
     offset = row[:, None] * stride_cm + column[None, :]
-    tl.store(c_ptr + offset, acc.to(c_ptr.dtype.element_ty), mask=inside)
+    result = to_bf16(acc) if c_ptr.dtype.element_ty == tl.bfloat16 else acc
+    tl.store(c_ptr + offset, result, mask=inside)

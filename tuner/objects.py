@@ -1,0 +1,88 @@
+"""What a compiled kernel is made of, read from its metadata and assembly."""
+
+import re
+from dataclasses import dataclass
+from typing import Any
+
+from mxtune.configs.devices import Device
+from mxtune.kernels.build import build
+from mxtune.kernels.family import Step
+
+_SCALED_MFMA = re.compile(r"\bv_mfma_scale_f32_\w+_f8f6f4\b")
+_ANY_MFMA = re.compile(r"\bv_mfma_\w+")
+
+
+@dataclass(frozen=True, slots=True)
+class ObjectFacts:
+    """One kernel's object. Register counts are per lane, None where the target does not tell."""
+
+    step: str
+    lds_bytes: int
+    vgpr: int | None = None  # AccVGPRs included: gfx950 counts them together
+    sgpr: int | None = None
+    spills: int | None = None
+    scaled_mfma: int = 0  # instructions in the text, not executed
+    other_mfma: int = 0
+
+    @property
+    def obstacle(self) -> str | None:
+        """Say what keeps the object from being a route of ours, or None."""
+        if self.step in ("gemm", "fused") and self.vgpr is not None and not self.scaled_mfma:
+            return f"{self.step}: no scaled MFMA in its assembly"
+        return None
+
+
+@dataclass(frozen=True, slots=True)
+class CompileJob:
+    """Compile the steps of one candidate."""
+
+    steps: tuple[Step, ...]
+    device: Device
+
+
+class OutOfLdsError(Exception):
+    """A kernel takes more LDS than a workgroup can have."""
+
+
+def compile_facts(job: CompileJob) -> tuple[ObjectFacts, ...]:
+    """Compile for the job's device, into Triton's cache, and read the objects.
+
+    Raises OutOfLdsError if one does not fit, and whatever Triton raises.
+    """
+    return tuple(_facts(step, build(step, job.device), job.device) for step in job.steps)
+
+
+def compile_service() -> Any:
+    """Return the service of a compile worker."""
+    return compile_facts
+
+
+def _facts(step: Step, kernel: Any, device: Device) -> ObjectFacts:
+    lds = int(kernel.metadata.shared)
+    if lds > device.lds_bytes:
+        raise OutOfLdsError(f"{step.name} takes {lds} of {device.lds_bytes} B of LDS")
+    assembly = kernel.asm.get("amdgcn")
+    if assembly is None:
+        return ObjectFacts(step.name, lds)
+    return read_assembly(step.name, lds, assembly)
+
+
+def read_assembly(step: str, lds_bytes: int, assembly: str) -> ObjectFacts:
+    """Read gfx950 assembly as Triton prints it, its metadata block included."""
+    scaled = len(_SCALED_MFMA.findall(assembly))
+    return ObjectFacts(
+        step=step,
+        lds_bytes=lds_bytes,
+        vgpr=_metadata(assembly, "vgpr_count"),
+        sgpr=_metadata(assembly, "sgpr_count"),
+        spills=_metadata(assembly, "vgpr_spill_count") + _metadata(assembly, "sgpr_spill_count"),
+        scaled_mfma=scaled,
+        other_mfma=len(_ANY_MFMA.findall(assembly)) - scaled,
+    )
+
+
+def _metadata(assembly: str, key: str) -> int:
+    match = re.search(rf"\.{key}:\s+(\d+)", assembly)
+    if not match:
+        raise ValueError(f"no .{key} in the assembly's metadata")
+    return int(match.group(1))

@@ -1,0 +1,145 @@
+"""A child process that does one job at a time and may be killed at any moment.
+
+A candidate kernel may crash its process, hang it or spoil its GPU context. So candidates run in
+children only, and whatever a child does becomes an Outcome in the parent.
+"""
+
+import ctypes
+import multiprocessing
+import os
+import signal
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from multiprocessing.connection import Connection
+from pathlib import Path
+from typing import Any, Literal
+
+from mxtune.configs.settings import apply
+
+Job = Any  # picklable, understood by the service
+Service = Callable[[Job], Any]
+Factory = Callable[[], Service]  # picklable: a function at the top of a module
+
+START_LIMIT_S = 180.0  # importing torch and opening a GPU on a busy machine
+_PR_SET_PDEATHSIG = 1  # linux/prctl.h
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What became of a job."""
+
+    state: Literal["done", "raised", "crashed", "hung"]
+    value: Any = None  # what the service returned, if done
+    error: str = ""  # the exception's type, if raised
+    reason: str = ""
+    seconds: float = 0.0
+
+
+class Worker:
+    """One child and the job it has, if any."""
+
+    def __init__(self, factory: Factory, variables: Mapping[str, str]) -> None:
+        """Start the child; it is ready once its first message arrives."""
+        self.log = Path(tempfile.mkstemp(prefix="mxtune-worker-", suffix=".log")[1])
+        context = multiprocessing.get_context("spawn")
+        self.connection, theirs = context.Pipe()
+        self.process = context.Process(
+            target=_serve,
+            args=(theirs, factory, dict(variables), str(self.log), os.getpid()),
+            daemon=True,
+        )
+        self.process.start()
+        theirs.close()
+        self.ready = False
+        self.key: Any = None
+        self.deadline = time.monotonic() + START_LIMIT_S
+        self._started = time.monotonic()
+
+    @property
+    def idle(self) -> bool:
+        """Whether it waits for a job."""
+        return self.ready and self.key is None
+
+    def give(self, key: Any, job: Job, limit_s: float) -> None:
+        """Hand over a job; it must be answered within ``limit_s`` seconds."""
+        self.key = key
+        self._started = time.monotonic()
+        self.deadline = self._started + limit_s
+        self.connection.send(job)
+
+    def receive(self) -> Outcome | None:
+        """Read the child's message: None if it only said that it is ready."""
+        try:
+            message = self.connection.recv()
+        except (EOFError, ConnectionResetError):
+            self.process.join()
+            return self._ended("crashed", self._how_it_died())
+        if message == "ready":
+            self.ready = True
+            return None
+        state, value, error, reason = message
+        return Outcome(state, value, error, reason, self._seconds())
+
+    def overdue(self) -> Outcome | None:
+        """Return what to record if its time is up, None otherwise."""
+        if (self.ready and self.key is None) or time.monotonic() < self.deadline:
+            return None
+        return self._ended("hung", f"no answer within {self.deadline - self._started:.0f} s")
+
+    def stop(self) -> None:
+        """Kill the child, whatever it is doing."""
+        self.process.kill()
+        self.process.join()
+        self.connection.close()
+        self.log.unlink(missing_ok=True)
+
+    def _ended(self, state: Literal["crashed", "hung"], reason: str) -> Outcome:
+        return Outcome(state, reason=reason, seconds=self._seconds())
+
+    def _seconds(self) -> float:
+        return time.monotonic() - self._started
+
+    def _how_it_died(self) -> str:
+        code = self.process.exitcode or 0
+        how = signal.Signals(-code).name if code < 0 else f"exit status {code}"
+        last = [line for line in self.log.read_text("utf-8", "replace").splitlines() if line.strip()]
+        return f"{how}: {last[-1].strip()[:200]}" if last else how
+
+
+def _serve(
+    connection: Connection, factory: Factory, variables: dict[str, str], log: str, parent: int
+) -> None:
+    """Run in the child: answer jobs until the parent hangs up."""
+    _die_with(parent)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent decides what Ctrl-C ends
+    descriptor = os.open(log, os.O_WRONLY | os.O_APPEND)
+    os.dup2(descriptor, 1)  # compilers and drivers print; their last words explain a crash
+    os.dup2(descriptor, 2)
+    apply(variables)
+    service = factory()
+    connection.send("ready")
+    while True:
+        try:
+            job = connection.recv()
+        except EOFError:
+            return
+        connection.send(_answer(service, job))
+
+
+def _answer(service: Service, job: Job) -> tuple[str, Any, str, str]:
+    try:
+        return "done", service(job), "", ""
+    except Exception as error:  # noqa: BLE001  a candidate may fail in any way
+        reason = " ".join(str(error).split())[:300]
+        return "raised", None, type(error).__name__, f"{type(error).__name__}: {reason}"
+
+
+def _die_with(parent: int) -> None:
+    """End this process when its parent ends, however that happens."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    if os.getppid() != parent:  # it ended before the call
+        os._exit(1)
