@@ -23,7 +23,9 @@ def load_space(family: str, arch: str) -> Space:
     """
     path = files("mxtune.configs") / "spaces" / f"{family}.yaml"
     if not path.is_file():
-        raise ConfigError(f"family {family!r} has no search space; add configs/spaces/{family}.yaml")
+        raise ConfigError(
+            f"family {family!r} has no search space; add configs/spaces/{family}.yaml"
+        )
     sections: dict[str, Any] = yaml.safe_load(path.read_text("utf-8"))
     section = sections.get(arch, sections.get(ANY, {}))
     return {name: tuple(values) for name, values in section.items()}

@@ -89,7 +89,7 @@ def _specialisation(
             facts = [["tt.divisibility", _ALIGNMENT]] if divides else []
         else:
             signature[name] = "constexpr"
-            constants[name] = (step.integers | step.constants)[name]
+            constants[name] = {**step.integers, **step.constants}[name]
             facts = []
         if facts:
             attributes[(index,)] = facts

@@ -154,5 +154,5 @@ def product(a: "Tensor", b: "Tensor") -> "Tensor":
 
     wide = a.double()
     rows = max(1, (1 << 26) // max(1, a.shape[1]))  # about 0.5 GB of fp64 weights at a time
-    parts = [(wide @ part.double().T).float() for part in b.split(rows)]
+    parts = [(wide @ part.double().T).float() for part in torch.split(b, rows)]
     return torch.cat(parts, 1) if parts else wide.new_zeros((a.shape[0], 0)).float()

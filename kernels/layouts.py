@@ -37,7 +37,9 @@ def weight_obstacle(n: int, row_bytes: int) -> str | None:
     if n % WEIGHT_ROWS:
         return f"shuffled weights need N to be a multiple of {WEIGHT_ROWS}, not {n}"
     if row_bytes % WEIGHT_BYTES:
-        return f"shuffled weights need K to be a multiple of {2 * WEIGHT_BYTES}, not {2 * row_bytes}"
+        return (
+            f"shuffled weights need K to be a multiple of {2 * WEIGHT_BYTES}, not {2 * row_bytes}"
+        )
     return None
 
 

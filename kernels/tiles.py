@@ -14,7 +14,9 @@ TILE = (
     Tunable("num_warps", "waves a program has", 4, (1, 2, 4, 8, 16)),
     Tunable("num_stages", "steps of the loop in flight", 2, (1, 2, 3, 4, 5)),
     Tunable("waves_per_eu", "waves a SIMD should hold; 0 lets the compiler choose", 0, least=0),
-    Tunable("matrix_instr_nonkdim", "M and N of the MFMA; 0 lets the compiler choose", 0, (0, 16, 32)),
+    Tunable(
+        "matrix_instr_nonkdim", "M and N of the MFMA; 0 lets the compiler choose", 0, (0, 16, 32)
+    ),
     Tunable("cache_modifier", "how loads of B use the caches", "", ("", ".ca", ".cg", ".cv")),
 )
 QUANTISE = (

@@ -13,9 +13,9 @@ passes that only by luck.
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
-from mxtune.configs.shapes import Shape
+from mxtune.configs.shapes import SCALE_BLOCK, Shape
 from mxtune.kernels import formats
 from mxtune.kernels.weight import Mxfp4Weight
 
@@ -50,6 +50,15 @@ class Verdict:
     largest_error: float = 0.0
 
 
+class Bound(Protocol):
+    """A bound route: computes C from A; ``workspaces`` are its own tensors, by name."""
+
+    @property
+    def workspaces(self) -> "dict[str, Tensor]": ...
+
+    def __call__(self, a: "Tensor", c: "Tensor") -> None: ...
+
+
 def make_case(shape: Shape, seed: int, device: str, rule: str = "even") -> Case:
     """Draw a problem: normal values, rows of unlike size, outliers, a block of zeros."""
     import torch
@@ -61,7 +70,7 @@ def make_case(shape: Shape, seed: int, device: str, rule: str = "even") -> Case:
         x *= 2.0 ** torch.randint(-3, 4, (rows, 1), generator=random, device=device)
         outlier = torch.rand(x.shape, generator=random, device=device) < 1e-3
         x = torch.where(outlier, x * 50, x)
-        x[seed % rows, : formats.SCALE_BLOCK] = 0
+        x[seed % rows, :SCALE_BLOCK] = 0
         return x.bfloat16()
 
     a = normal(shape.m)
@@ -111,24 +120,22 @@ def _position(where: "Tensor") -> tuple[int, int]:
     return row, column
 
 
-def check(
-    cases: tuple[Case, ...],
-    bind: "Callable[[Mxfp4Weight], Callable[[Tensor, Tensor], dict[str, Tensor]]]",
-) -> Verdict:
-    """Run a route on every case with every output poisoned, and return the first fault or the worst.
+def check(cases: tuple[Case, ...], bind: Callable[[Mxfp4Weight], Bound]) -> Verdict:
+    """Run a route on every case with all it writes poisoned; return the first fault or the worst.
 
-    ``bind`` binds the route to a weight; the call it returns computes C from A and returns the
-    route's workspaces, of which ``a_codes`` and ``a_scales`` are compared bit by bit.
+    ``bind`` binds the route to a weight.
     """
     import torch
 
     worst = Verdict(True)
     for case, poison in zip(cases, POISONS, strict=True):
         launch = bind(case.weight)
+        for tensor in launch.workspaces.values():
+            tensor.view(torch.uint8).fill_(0xFF)  # NaN as floats, NaN as a scale
         a = case.a.clone()
         c = torch.full(case.expected.shape, poison, dtype=torch.bfloat16, device=a.device)
-        workspaces = launch(a, c)
-        verdict = _quantiser(case, workspaces) or judge(case, c)
+        launch(a, c)
+        verdict = _quantiser(case, launch.workspaces) or judge(case, c)
         if verdict.ok and not torch.equal(a, case.a):
             verdict = Verdict(False, "it changed its input")
         if not verdict.ok:

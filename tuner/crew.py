@@ -23,11 +23,21 @@ class Crew:
     """Up to ``size`` workers. Submit jobs, then wait for what is finished; one thread does all."""
 
     def __init__(
-        self, factory: Factory, size: int, limit_s: float, variables: Mapping[str, str]
+        self,
+        factory: Factory,
+        *,
+        size: int,
+        limit_s: float,
+        variables: Mapping[str, str],
+        sound_after: frozenset[str] | None = None,
     ) -> None:
-        """Start nothing yet: workers start as jobs need them."""
+        """Start nothing yet: workers start as jobs need them.
+
+        ``sound_after`` names the exceptions after which a worker may go on; None is all of them.
+        A fault on a GPU spoils its process for good, whatever exception it came as.
+        """
         self._factory, self._size, self._limit_s = factory, size, limit_s
-        self._variables = variables
+        self._variables, self._sound_after = variables, sound_after
         self._waiting: deque[tuple[Any, Job]] = deque()
         self._workers: list[Worker] = []
 
@@ -66,7 +76,7 @@ class Crew:
         outcome = worker.receive()
         if outcome is None:
             return []
-        return self._settle(worker, outcome, alive=outcome.state in ("done", "raised"))
+        return self._settle(worker, outcome, alive=self._sound(outcome))
 
     def expire(self) -> list[Finished]:
         """Kill the workers whose time is up."""
@@ -77,6 +87,11 @@ class Crew:
             if outcome
             for finished in self._settle(worker, outcome, alive=False)
         ]
+
+    def _sound(self, outcome: Outcome) -> bool:
+        if outcome.state == "raised":
+            return self._sound_after is None or outcome.error in self._sound_after
+        return outcome.state == "done"
 
     def _settle(self, worker: Worker, outcome: Outcome, *, alive: bool) -> list[Finished]:
         key, worker.key = worker.key, None
@@ -105,9 +120,11 @@ def wait(crews: Sequence[Crew]) -> list[Finished]:
     """Return what finished, waiting a moment if nothing has; every crew gets its next jobs."""
     for crew in crews:
         crew.assign()
-    by_connection = {w.connection: (crew, w) for crew in crews for w in crew.workers}
+    by_connection: dict[object, tuple[Crew, Worker]] = {
+        worker.connection: (crew, worker) for crew in crews for worker in crew.workers
+    }
     finished: list[Finished] = []
-    for connection in wait_for(list(by_connection), timeout=_TICK_S):
+    for connection in wait_for([w.connection for _, w in by_connection.values()], timeout=_TICK_S):
         crew, worker = by_connection[connection]
         finished += crew.read(worker)
     for crew in crews:

@@ -2,18 +2,14 @@
 
 import time
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from mxtune.configs.devices import Device
 from mxtune.configs.routes import Route
 from mxtune.configs.shapes import Shape
 from mxtune.kernels.bind import bind
 from mxtune.kernels.family import Problem
-from mxtune.kernels.weight import Mxfp4Weight
 from mxtune.tuner.check import SEEDS, Verdict, check, make_case
-
-if TYPE_CHECKING:
-    from torch import Tensor
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,26 +36,8 @@ def interpret(job: InterpretJob) -> Interpreted:
     problem = Problem.contiguous(job.shape, job.device)
     cases = tuple(make_case(job.shape, seed, "cpu") for seed in SEEDS)
 
-    def bound(weight: Mxfp4Weight) -> Any:
-        launch = bind(job.route, problem, weight)
-
-        def call(a: "Tensor", c: "Tensor") -> "dict[str, Tensor]":
-            poison(launch.workspaces)
-            launch(a, c)
-            return launch.workspaces
-
-        return call
-
-    verdict = check(cases, bound)
+    verdict = check(cases, lambda weight: bind(job.route, problem, weight))
     return Interpreted(job.shape, verdict, time.monotonic() - begin)
-
-
-def poison(workspaces: "dict[str, Tensor]") -> None:
-    """Fill workspaces with bytes that show: NaN as floats, NaN as a scale."""
-    import torch
-
-    for tensor in workspaces.values():
-        tensor.view(torch.uint8).fill_(0xFF)
 
 
 def interpret_service() -> Any:

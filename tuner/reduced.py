@@ -1,4 +1,4 @@
-"""A smaller shape that runs a config through the same code: same tails, same splits, fewer tiles."""
+"""A smaller shape for the same code: the same tails and the same splits, fewer tiles."""
 
 from mxtune.configs.routes import Config
 from mxtune.configs.shapes import Shape
@@ -22,7 +22,7 @@ def _fewer(size: int, block: int) -> int:
 
 
 def _shorter(k: int, block: int, splits: int) -> int:
-    """Keep at most two blocks a split: the last split and the last block stay as full as they are."""
+    """Keep at most two blocks a split; the last split and the last block stay as full as they are."""
     blocks = ceil_div(k, block)
     share = ceil_div(blocks, splits)
     kept = min(share, _TILES)

@@ -105,7 +105,9 @@ class Worker:
     def _how_it_died(self) -> str:
         code = self.process.exitcode or 0
         how = signal.Signals(-code).name if code < 0 else f"exit status {code}"
-        last = [line for line in self.log.read_text("utf-8", "replace").splitlines() if line.strip()]
+        last = [
+            line for line in self.log.read_text("utf-8", "replace").splitlines() if line.strip()
+        ]
         return f"{how}: {last[-1].strip()[:200]}" if last else how
 
 

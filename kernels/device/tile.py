@@ -20,9 +20,7 @@ def to_bf16(x):
 
 
 @triton.jit
-def tile_of(
-    pid, M, N, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, GROUP_M: tl.constexpr
-):
+def tile_of(pid, M, N, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, GROUP_M: tl.constexpr):
     """Tile (m, n) of program ``pid``: GROUP_M tiles along M come before the next along N."""
     tiles_m = tl.cdiv(M, BLOCK_M)
     tiles_n = tl.cdiv(N, BLOCK_N)

@@ -1,0 +1,78 @@
+"""What a route rests on: measured on this kind of GPU, modelled offline, or reported by someone."""
+
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, PositiveFloat
+
+Finite = Annotated[float, Field(allow_inf_nan=False)]
+Microseconds = Annotated[PositiveFloat, Field(allow_inf_nan=False)]
+
+
+class _Strict(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+
+
+class Checked(_Strict):
+    """How the numbers were checked: where, at which shape, and how close they were."""
+
+    where: Literal["gpu", "interpreter"]
+    shape: tuple[int, int, int]  # smaller than the route's where that would take too long
+    seeds: int
+    worst: Finite  # largest error as a share of what is allowed
+    largest_error: Finite
+
+
+class Objects(_Strict):
+    """The compiled kernels of a route, the largest of each figure; None where it is not known."""
+
+    lds_bytes: int
+    vgpr: int | None = None
+    spills: int | None = None
+    scaled_mfma: int | None = None
+
+
+class RunnerUp(_Strict):
+    """The best route of those that lost."""
+
+    family: str
+    config: dict[str, int | str]
+    us: Microseconds  # of the same kind as the winner's
+
+
+class Measured(_Strict):
+    """Timed on a GPU of this kind, in the regime that the table names."""
+
+    kind: Literal["measured"] = "measured"
+    median_us: Microseconds
+    low_us: Microseconds  # 10th and 90th percentile of the samples
+    high_us: Microseconds
+    rounds: int
+    floor_us: Microseconds | None = None  # an event pair around nothing, in the same run
+    baseline: str = ""  # what ran interleaved with it
+    baseline_us: Microseconds | None = None
+    runner_up: RunnerUp | None = None
+    deterministic: bool
+    error: Checked
+    objects: Objects
+
+
+class Modelled(_Strict):
+    """Compiled for a GPU that was not there and ranked by the model: never a time."""
+
+    kind: Literal["modelled"] = "modelled"
+    score_us: Microseconds
+    runner_up: RunnerUp | None = None
+    deterministic: bool
+    error: Checked
+    objects: Objects
+
+
+class Reported(_Strict):
+    """Taken from somebody's table."""
+
+    kind: Literal["reported"] = "reported"
+    source: str
+    us: Microseconds | None = None
+
+
+Evidence = Annotated[Measured | Modelled | Reported, Field(discriminator="kind")]

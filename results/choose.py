@@ -1,0 +1,164 @@
+"""From trials to a route table: the fastest of what was right."""
+
+from collections.abc import Iterable, Iterator
+from statistics import median, quantiles
+from typing import Any
+
+from mxtune.configs.errors import NoRouteError
+from mxtune.configs.evidence import Checked, Measured, Modelled, Objects, RunnerUp
+from mxtune.configs.shapes import Shape
+from mxtune.configs.table import Default, DeviceInfo, Entry, Made, RouteTable
+from mxtune.kernels.family import Problem
+from mxtune.kernels.registry import fallback_route, families, family
+from mxtune.results.devices import device_of
+from mxtune.results.trial import BASELINE, FLOOR, Session, Trial
+
+_DEFAULT_SHAPE = Shape(
+    64, 64, 256
+)  # the default route must be legal anywhere; this only sets its tile
+
+
+def table_of(session: Session, trials: Iterable[Trial]) -> RouteTable:
+    """Choose the best route of every shape that has a right one.
+
+    Raises NoRouteError if no shape has.
+    """
+    by_shape: dict[Shape, list[Trial]] = {}
+    for trial in trials:
+        by_shape.setdefault(trial.shape, []).append(trial)
+    entries = [entry for shape in sorted(by_shape) for entry in _entry(session, by_shape[shape])]
+    if not entries:
+        raise NoRouteError("no shape has a route that was found right; nothing to write")
+    facts = session.provenance
+    default = fallback_route(_DEFAULT_SHAPE)
+    return RouteTable(
+        device=DeviceInfo.model_validate(facts["device_info"]),
+        made=Made.model_validate({name: facts.get(name) for name in Made.model_fields}),
+        routes=tuple(entries),
+        default=Default(family=default.family, config=dict(default.config)),
+    )
+
+
+def ranking(trials: Iterable[Trial]) -> list[Trial]:
+    """Return the trials that may be chosen, the best first.
+
+    Finals decide among the measured, and a route that was in no final comes after them. Offline it
+    is the score, and only a route whose numbers were checked may be chosen.
+    """
+    trials = list(trials)
+    finals = {trial.route: trial for trial in trials if _timed(trial) and trial.stage == "final"}
+    screened = {trial.route: trial for trial in trials if _timed(trial) and trial.stage == "screen"}
+    if finals or screened:
+        late = [trial for route, trial in screened.items() if route not in finals]
+        return sorted(finals.values(), key=_by_time) + sorted(late, key=_by_time)
+    checked = {trial.route for trial in trials if trial.stage == "check" and trial.state == "ok"}
+    return sorted((t for t in scored(trials) if t.route in checked), key=by_score)
+
+
+def scored(trials: Iterable[Trial]) -> list[Trial]:
+    """Return the modelled trials that compiled."""
+    return [t for t in trials if t.stage == "screen" and t.state == "ok" and "score_us" in t.facts]
+
+
+def by_score(trial: Trial) -> tuple[float, str]:
+    """Order modelled trials; equal scores by name, so that two sweeps agree."""
+    return trial.facts["score_us"], str(trial.route)
+
+
+def _by_time(trial: Trial) -> tuple[float, str]:
+    return trial.median_us, str(trial.route)
+
+
+def _timed(trial: Trial) -> bool:
+    return trial.state == "ok" and bool(trial.samples_us) and trial.route.family in families()
+
+
+def _entry(session: Session, trials: list[Trial]) -> Iterator[Entry]:
+    """Yield the entry of one shape, if it has a right route."""
+    ranked = ranking(trials)
+    if not ranked:
+        return
+    best, runner_up = ranked[0], ranked[1] if len(ranked) > 1 else None
+    first_look = next(t for t in trials if t.route == best.route and t.stage == "screen")
+    problem = Problem.contiguous(best.shape, device_of(session))
+    common: dict[str, Any] = {
+        "deterministic": family(best.route.family).plan(best.route.config, problem).deterministic,
+        "objects": Objects(**first_look.facts["objects"]),
+    }
+    evidence = (
+        _measured(best, runner_up, trials, first_look, common)
+        if best.samples_us
+        else _modelled(best, runner_up, trials, common)
+    )
+    yield Entry(
+        shape=(best.shape.m, best.shape.n, best.shape.k),
+        family=best.route.family,
+        config=dict(best.route.config),
+        evidence=evidence,
+    )
+
+
+def _measured(
+    best: Trial,
+    runner_up: Trial | None,
+    trials: list[Trial],
+    first_look: Trial,
+    common: dict[str, Any],
+) -> Measured:
+    low, high = _spread(best.samples_us)
+    readings = {t.route: t.median_us for t in trials if t.route in (BASELINE, FLOOR)}
+    return Measured(
+        median_us=round(best.median_us, 3),
+        low_us=round(low, 3),
+        high_us=round(high, 3),
+        rounds=len(best.samples_us),
+        floor_us=round(readings[FLOOR], 3) if FLOOR in readings else None,
+        baseline=BASELINE.family if BASELINE in readings else "",
+        baseline_us=round(readings[BASELINE], 3) if BASELINE in readings else None,
+        runner_up=_runner_up(runner_up, runner_up.median_us if runner_up else 0),
+        error=_checked("gpu", first_look),
+        **common,
+    )
+
+
+def _modelled(
+    best: Trial, runner_up: Trial | None, trials: list[Trial], common: dict[str, Any]
+) -> Modelled:
+    check = next(
+        t for t in trials if t.route == best.route and t.stage == "check" and t.state == "ok"
+    )
+    losers = [t for t in sorted(scored(trials), key=by_score) if t.route != best.route]
+    rival = runner_up or (losers[0] if losers else None)
+    return Modelled(
+        score_us=round(best.facts["score_us"], 3),
+        runner_up=_runner_up(rival, rival.facts["score_us"] if rival else 0),
+        error=_checked("interpreter", check),
+        **common,
+    )
+
+
+def _runner_up(trial: Trial | None, us: float) -> RunnerUp | None:
+    if trial is None:
+        return None
+    return RunnerUp(family=trial.route.family, config=dict(trial.route.config), us=round(us, 3))
+
+
+def _checked(where: str, trial: Trial) -> Checked:
+    facts = trial.facts
+    return Checked.model_validate(
+        {
+            "where": where,
+            "shape": tuple(facts["checked_shape"]),
+            "seeds": facts["seeds"],
+            "worst": facts["worst"],
+            "largest_error": facts["largest_error"],
+        }
+    )
+
+
+def _spread(samples: tuple[float, ...]) -> tuple[float, float]:
+    """Return the 10th and 90th percentile."""
+    if len(samples) < 2:
+        return median(samples), median(samples)
+    tenths = quantiles(samples, n=10, method="inclusive")
+    return tenths[0], tenths[-1]

@@ -1,0 +1,47 @@
+"""Write what a store holds in the form that somebody reads."""
+
+from pathlib import Path
+
+from mxtune.configs.errors import StoreError
+from mxtune.configs.table import RouteTable, write_whole
+from mxtune.results.choose import table_of
+from mxtune.results.store import STORE_FILE, Store
+from mxtune.results.trial import Session
+
+
+def routes_of(path: Path, session: str | None) -> RouteTable:
+    """Return the route table of a store: of its newest session, or of the one that is named.
+
+    Raises StoreError for a store without trials, NoRouteError if nothing in it was right.
+    """
+    store = Store.open(path)
+    try:
+        sessions = store.sessions()
+        number = _pick(path, sessions, session)
+        return table_of(sessions[number], store.trials(number))
+    finally:
+        store.close()
+
+
+def _pick(path: Path, sessions: dict[int, Session], wanted: str | None) -> int:
+    if not sessions:
+        raise StoreError(f"{path}: no results in it; run a sweep first")
+    if wanted is None:
+        return max(sessions)
+    for number, session in sessions.items():
+        if session.key.startswith(wanted):
+            return number
+    known = ", ".join(session.key for session in sessions.values())
+    raise StoreError(f"{path}: no session {wanted!r}; it has {known}")
+
+
+def export(path: Path, out: Path, session: str | None) -> RouteTable:
+    """Write the route table of a store to ``out``, the same bytes every time."""
+    table = routes_of(path, session)
+    write_whole(out, table.text())
+    return table
+
+
+def store_file(path: Path) -> Path:
+    """Return the store in a sweep's folder, or ``path`` itself if it is a file."""
+    return path / STORE_FILE if path.is_dir() else path

@@ -1,0 +1,166 @@
+"""The journal of a sweep: every candidate and what became of it, in SQLite, one transaction each.
+
+Raw samples are kept; statistics are computed on reading. A trial is written once and never changed:
+what is learnt later about the same route (finals, a check) is a further trial of another stage.
+"""
+
+import json
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from mxtune.configs.errors import StoreError
+from mxtune.configs.routes import Config, Route
+from mxtune.configs.shapes import Shape
+from mxtune.results.trial import Session, Trial
+
+VERSION = 1
+STORE_FILE = "trials.sqlite"  # its name in the folder of a sweep
+_APPLICATION = 0x6D787475  # "mxtu": tells our files from other SQLite databases
+
+_SCHEMA = """
+CREATE TABLE sessions (
+    id INTEGER PRIMARY KEY,
+    key TEXT NOT NULL UNIQUE,
+    provenance TEXT NOT NULL
+);
+CREATE TABLE trials (
+    id INTEGER PRIMARY KEY,
+    session INTEGER NOT NULL REFERENCES sessions (id),
+    m INTEGER NOT NULL, n INTEGER NOT NULL, k INTEGER NOT NULL,
+    family TEXT NOT NULL,
+    config TEXT NOT NULL,
+    stage TEXT NOT NULL,
+    state TEXT NOT NULL,
+    reason TEXT NOT NULL,
+    samples_us TEXT NOT NULL,
+    facts TEXT NOT NULL
+);
+CREATE INDEX trials_of_shape ON trials (session, m, n, k, stage);
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Store:
+    """One file of trials. ``open`` makes or checks it; every method is one transaction."""
+
+    path: Path
+    connection: sqlite3.Connection = field(repr=False)
+
+    @classmethod
+    def open(cls, path: Path, *, create: bool = False) -> "Store":
+        """Open a store, or make an empty one.
+
+        Raises StoreError in one line for a missing, foreign, damaged or newer file, which is left
+        as it is.
+        """
+        if not create and not path.is_file():
+            raise StoreError(f"{path}: no such store; a sweep makes one")
+        try:
+            if create:
+                path.parent.mkdir(parents=True, exist_ok=True)
+            connection = sqlite3.connect(path, timeout=30, isolation_level=None)
+            _prepare(connection, path)
+        except (sqlite3.Error, OSError) as error:
+            raise StoreError(f"{path}: cannot be used as a store ({error})") from error
+        return cls(path, connection)
+
+    def close(self) -> None:
+        """Close the file."""
+        self.connection.close()
+
+    def session(self, session: Session) -> int:
+        """Return the number of ``session``, entering it first if it is new."""
+        self._write(
+            "INSERT OR IGNORE INTO sessions (key, provenance) VALUES (?, ?)",
+            (session.key, json.dumps(session.provenance, sort_keys=True)),
+        )
+        row = self.connection.execute("SELECT id FROM sessions WHERE key = ?", (session.key,))
+        return int(row.fetchone()[0])
+
+    def add(self, session: int, trial: Trial) -> None:
+        """Write one trial; it is on disk when this returns."""
+        self._write(
+            "INSERT INTO trials (session, m, n, k, family, config, stage, state, reason,"
+            " samples_us, facts) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            (session, *_row(trial)),
+        )
+
+    def sessions(self) -> dict[int, Session]:
+        """Return every session by number, the oldest first."""
+        rows = self.connection.execute("SELECT id, key, provenance FROM sessions ORDER BY id")
+        return {number: Session(key, json.loads(text)) for number, key, text in rows}
+
+    def trials(self, session: int, shape: Shape | None = None) -> Iterator[Trial]:
+        """Yield the trials of a session in the order they were made, of one shape or of all."""
+        query = (
+            "SELECT m, n, k, family, config, stage, state, reason, samples_us, facts"
+            " FROM trials WHERE session = ?"
+        )
+        values: tuple[int, ...] = (session,)
+        if shape:
+            query += " AND m = ? AND n = ? AND k = ?"
+            values += (shape.m, shape.n, shape.k)
+        with closing(self.connection.execute(query + " ORDER BY id", values)) as rows:
+            yield from (_trial(row) for row in rows)
+
+    def _write(self, statement: str, values: tuple[Any, ...]) -> None:
+        try:
+            self.connection.execute(statement, values)
+        except sqlite3.Error as error:
+            raise StoreError(
+                f"{self.path}: cannot write ({error}); what was written before is kept"
+            ) from error
+
+
+def _prepare(connection: sqlite3.Connection, path: Path) -> None:
+    """Set up an empty database, or check that one is a store of this version."""
+    connection.execute("PRAGMA busy_timeout = 30000")
+    tables = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
+    if tables == 0:
+        connection.execute("PRAGMA journal_mode = WAL")
+        connection.executescript(
+            f"BEGIN IMMEDIATE; PRAGMA application_id = {_APPLICATION};"
+            f" PRAGMA user_version = {VERSION}; {_SCHEMA} COMMIT;"
+        )
+        return
+    if connection.execute("PRAGMA application_id").fetchone()[0] != _APPLICATION:
+        raise StoreError(f"{path}: an SQLite database, but not one of mxtune's stores")
+    version = connection.execute("PRAGMA user_version").fetchone()[0]
+    if version != VERSION:
+        raise StoreError(f"{path}: store version {version}; this mxtune reads version {VERSION}")
+    damage = connection.execute("PRAGMA quick_check(1)").fetchone()[0]
+    if damage != "ok":
+        raise StoreError(f"{path}: damaged ({damage}); move it aside and sweep again")
+
+
+def _row(trial: Trial) -> tuple[Any, ...]:
+    shape, route = trial.shape, trial.route
+    return (
+        shape.m,
+        shape.n,
+        shape.k,
+        route.family,
+        json.dumps(dict(route.config)),
+        trial.stage,
+        trial.state,
+        trial.reason,
+        json.dumps(trial.samples_us),
+        json.dumps(trial.facts, sort_keys=True),
+    )
+
+
+def _trial(row: tuple[Any, ...]) -> Trial:
+    m, n, k, family, config, stage, state, reason, samples, facts = row
+    return Trial(
+        shape=Shape(m, n, k),
+        route=Route(family, Config.of(json.loads(config))),
+        stage=stage,
+        state=state,
+        reason=reason,
+        samples_us=tuple(json.loads(samples)),
+        facts=json.loads(facts),
+    )

@@ -1,0 +1,93 @@
+"""A first model of how long a route takes: roofline, rounds of tiles, latency and launches.
+
+It ranks; its microseconds are not measurements and are never shown as if they were. Per step
+
+    launch  +  max(unique bytes / bandwidth, rounds x iterations x slowest of what one needs)
+
+where a CU holds a few programs at once, which share its units and hide each other's latency.
+Constants without a device of their own are for gfx950 and come from public winners and assembly:
+a CU streams about 55 GB/s of operands; a load takes about 2000 cycles under load; the portable
+quantiser issues about 17 vector instructions a value on 64 lanes in 4 cycles on each of 4 SIMDs.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from mxtune.configs.devices import Device
+from mxtune.configs.shapes import Shape
+from mxtune.kernels.family import Step
+
+_STREAM_BYTES_PER_CYCLE = 22.0
+_LATENCY_CYCLES = 2000.0
+_PROLOGUE_CYCLES = 2500.0
+_QUANTISE_CYCLES = 17 * 4 / (64 * 4)  # a value
+_UNPACK_CYCLES = 0.12  # a byte of codes, where dot_scaled is emulated
+_RESIDENT = 4  # programs a CU holds; LDS and registers allow about that many small tiles
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """Modelled microseconds of one step, and what they are made of."""
+
+    step: str
+    launch_us: float
+    work_us: float
+    memory_us: float
+
+    @property
+    def total_us(self) -> float:
+        """All of it."""
+        return self.launch_us + max(self.work_us, self.memory_us)
+
+
+def estimate(steps: Sequence[Step], device: Device) -> tuple[Estimate, ...]:
+    """Model every step of a route."""
+    return tuple(
+        Estimate(
+            step.name,
+            device.launch_us if index == 0 else device.dependent_us,
+            _work_us(step, device),
+            step.work.unique_bytes / (device.bandwidth_gbs * 1e3),
+        )
+        for index, step in enumerate(steps)
+    )
+
+
+def score_us(steps: Sequence[Step], device: Device) -> float:
+    """Return the modelled time of a route."""
+    return sum(part.total_us for part in estimate(steps, device))
+
+
+def roofline_us(shape: Shape, device: Device) -> float:
+    """Return the time that moving everything once takes, or the arithmetic if that takes longer."""
+    moved = moved_bytes(shape)
+    flops = 2 * shape.m * shape.n * shape.k
+    return max(moved / (device.bandwidth_gbs * 1e3), flops / (device.fp4_tflops * 1e6))
+
+
+def moved_bytes(shape: Shape) -> float:
+    """Return the fewest bytes of a GEMM: A in bf16, B as codes and scales, C in bf16, each once."""
+    return 2 * shape.m * shape.k + shape.n * shape.k * 17 / 32 + 2 * shape.m * shape.n
+
+
+def _work_us(step: Step, device: Device) -> float:
+    work = step.work
+    each_cu = -(-work.programs // device.compute_units)
+    resident = min(each_cu, _RESIDENT)
+    rounds = -(-each_cu // resident)
+    flops_per_cycle = device.fp4_tflops * 1e3 / (device.clock_ghz * device.compute_units)
+    shared = max(
+        work.flops / flops_per_cycle,
+        work.load_bytes / _STREAM_BYTES_PER_CYCLE,
+        work.quantised * _QUANTISE_CYCLES + _unpacking(step, device),
+    )
+    stages = max(1, step.options.get("num_stages", 1))
+    iteration = max(_LATENCY_CYCLES / stages, resident * shared)
+    cycles = rounds * (_PROLOGUE_CYCLES + work.iterations * iteration)
+    return cycles / (device.clock_ghz * 1e3)
+
+
+def _unpacking(step: Step, device: Device) -> float:
+    return (
+        0.0 if device.scaled_mma or not step.work.flops else step.work.load_bytes * _UNPACK_CYCLES
+    )

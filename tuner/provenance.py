@@ -1,0 +1,52 @@
+"""Where trials come from: versions, device, rule, regime, and the code that was tried."""
+
+import hashlib
+from dataclasses import asdict
+from datetime import datetime, timezone
+from importlib.metadata import version
+from pathlib import Path
+from typing import Literal
+
+from mxtune.configs.devices import Device
+from mxtune.results.trial import Session
+from mxtune.tuner.machine import Machine
+from mxtune.tuner.timing import REGIME
+
+RULE = "even"  # the scale rule that every route of ours quantises by
+
+Kind = Literal["measured", "modelled"]
+
+
+def session_of(device: Device, machine: Machine, kind: Kind) -> Session:
+    """Describe a sweep on ``device`` by this machine."""
+    return Session.of(
+        {
+            "arch": device.arch,
+            "device": device.name,
+            "device_info": {
+                "arch": device.arch,
+                "name": device.name,
+                "compute_units": device.compute_units,
+                "partition": None,
+            },
+            "device_description": asdict(device),
+            "kind": kind,
+            "at": datetime.now(timezone.utc).isoformat(timespec="seconds"),
+            "mxtune": version("mxtune"),
+            "torch": machine.torch,
+            "triton": machine.triton,
+            "aiter": None,
+            "driver": machine.driver if kind == "measured" else None,
+            "rule": RULE,
+            "regime": REGIME if kind == "measured" else None,
+            "code": code_hash(),
+        }
+    )
+
+
+def code_hash() -> str:
+    """Return a digest of the sources that decide what a route computes and how."""
+    digest = hashlib.sha256()
+    for source in sorted((Path(__file__).parent.parent / "kernels").rglob("*.py")):
+        digest.update(source.read_bytes())
+    return digest.hexdigest()[:16]
