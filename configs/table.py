@@ -5,7 +5,7 @@ import os
 import stat
 import tempfile
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
@@ -81,8 +81,8 @@ class RouteTable(_Strict):
 
     def text(self) -> str:
         """Return the JSON text: the same table gives the same bytes."""
-        body = self.model_dump(mode="json", by_alias=True)
-        body["routes"].sort(key=lambda entry: entry["shape"])
+        ordered = self.model_copy(update={"routes": tuple(sorted(self.routes, key=_shape))})
+        body = ordered.model_dump(mode="json", by_alias=True)
         return json.dumps(body, indent=1, allow_nan=False) + "\n"
 
     def save(self, path: Path) -> None:
@@ -94,7 +94,7 @@ class RouteTable(_Strict):
         """Read a table; raises ConfigError naming the file, the place and the fault."""
         text = _read(path)
         try:
-            body = json.loads(text, object_pairs_hook=_no_repeats)
+            body: Any = json.loads(text, object_pairs_hook=_no_repeats)
         except ValueError as error:
             raise ConfigError(f"{path}: not JSON: {error}") from error
         if not isinstance(body, dict):
@@ -118,6 +118,10 @@ class RouteTable(_Strict):
         return table
 
 
+def _shape(entry: Entry) -> tuple[int, int, int]:
+    return entry.shape
+
+
 def write_whole(path: Path, text: str) -> None:
     """Replace ``path`` by ``text`` in one step; raises ConfigError if that cannot be done."""
     try:
@@ -128,7 +132,7 @@ def write_whole(path: Path, text: str) -> None:
                 file.write(text)
                 file.flush()
                 os.fsync(file.fileno())
-            os.chmod(partial, 0o644)
+            Path(partial).chmod(0o644)
             os.replace(partial, path)
         finally:
             Path(partial).unlink(missing_ok=True)

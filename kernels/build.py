@@ -1,7 +1,7 @@
 """Compile a step for any GPU, there or not, and always under the same cache key.
 
-Everything that launches, measures or inspects a kernel compiles it here, from the step alone. So what
-a compile worker left in Triton's cache is found by the process that launches it, and what is
+Everything that launches, measures or inspects a kernel compiles it here, from the step alone. So
+what a compile worker left in Triton's cache is found by the process that launches it, and what is
 inspected for an absent GPU is what will run on a present one.
 """
 
@@ -26,7 +26,8 @@ def require_triton() -> str:
         import triton
     except ImportError as error:
         raise MissingError(
-            f"triton is not installed ({error}); install triton>={lowest}: pip install 'mxtune[cpu]'"
+            f"triton is not installed ({error}); install {lowest} or newer: "
+            "pip install 'mxtune[cpu]'"
         ) from error
     found = str(triton.__version__)
     if version_pair(found) < TRITON_RANGE[0]:
@@ -74,7 +75,7 @@ def build(step: Step, device: Device) -> Any:
 def _specialisation(
     step: Step, device: Device, names: list[str]
 ) -> tuple[dict[str, str], dict[str, Any], dict[tuple[int], list[list[Any]]]]:
-    """Return Triton's signature, constants and attributes of a step, as its JIT would choose them."""
+    """Return Triton's signature, constants and attributes of a step, as its JIT chooses them."""
     signature: dict[str, str] = {}
     constants: dict[str, Any] = {}
     attributes: dict[tuple[int], list[list[Any]]] = {}

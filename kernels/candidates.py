@@ -1,4 +1,4 @@
-"""The routes worth trying for a shape: a space multiplied out, made canonical, judged and counted."""
+"""The routes worth trying for a shape: a space multiplied out, made canonical and judged."""
 
 import itertools
 from collections import Counter

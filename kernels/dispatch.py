@@ -1,4 +1,4 @@
-"""The dispatcher: a route table in, GEMMs out. It never measures, never searches, always answers."""
+"""The dispatcher: a route table in, GEMMs out. It never measures or searches, and always answers."""
 
 import warnings
 from collections import OrderedDict
@@ -119,8 +119,8 @@ class Dispatcher:
         if shape in self._routes:
             steps.append((self._routes[shape], "exact: the table has this shape"))
         neighbours = [s for s in self._routes if (s.n, s.k) == (shape.n, shape.k) and s != shape]
-        for s in sorted(neighbours, key=lambda s: (abs(log(s.m / shape.m)), -s.m)):
-            steps.append((self._routes[s], f"nearest M: the table has {s}"))
+        neighbours.sort(key=lambda s: (abs(log(s.m / shape.m)), -s.m))
+        steps += [(self._routes[s], f"nearest M: the table has {s}") for s in neighbours]
         if self._default:
             steps.append((self._default, "default: the table has no such (N, K)"))
         return steps

@@ -1,8 +1,8 @@
 """What every route family promises, and the plain values it is described in.
 
-A family says *what* to launch, as data: steps with a grid, buffers, integers and constants. Compiling
-for a GPU that is not there, launching on one that is, interpreting and modelling all read the same
-steps, so they cannot disagree.
+A family says *what* to launch, as data: steps with a grid, buffers, integers and constants.
+Compiling for a GPU that is not there, launching on one that is, interpreting and modelling all read
+the same steps, so they cannot disagree.
 """
 
 from collections.abc import Mapping
@@ -138,7 +138,8 @@ class Tunable:
         """Say why ``value`` cannot be used, or None."""
         if self.choices:
             if value not in self.choices or isinstance(value, bool):
-                return f"{self.name} must be one of {', '.join(map(repr, self.choices))}, not {value!r}"
+                known = ", ".join(map(repr, self.choices))
+                return f"{self.name} must be one of {known}, not {value!r}"
         elif not isinstance(value, int) or isinstance(value, bool) or value < self.least:
             return f"{self.name} must be a whole number of at least {self.least}, not {value!r}"
         return None

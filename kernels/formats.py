@@ -1,7 +1,7 @@
 """MXFP4 in torch: quantise, dequantise, pack, and the reference product. Any device, no Triton.
 
-A block is 32 values along K. Its scale is one E8M0 byte (2^(byte - 127), byte 255 is NaN); its values
-are E2M1 codes, sign in bit 3, on the grid 0, 0.5, 1, 1.5, 2, 3, 4, 6 (OCP MX specification 1.0).
+A block is 32 values along K. Its scale is one E8M0 byte (2^(byte - 127), byte 255 is NaN); its
+values are E2M1 codes, sign in bit 3, on the grid 0, 0.5, 1, 1.5, 2, 3, 4, 6 (OCP MX specification 1.0).
 
 Non-finite input has one policy everywhere: a block that holds a NaN or an infinity gets scale byte
 255, so every product it enters is NaN. Nothing non-finite is ever turned into a finite number.
@@ -22,7 +22,7 @@ NAN_SCALE = 255
 _MAGNITUDE = 0x7FFFFFFF  # an fp32 without its sign
 _INFINITY = 0x7F800000
 _LARGEST_BYTE = 254
-# Between two neighbours of the grid lies a half-way point; it goes to the neighbour with the even code.
+# A point half-way between two neighbours of the grid goes to the one with the even code.
 _TIES_DOWN = (0.25, 1.25, 2.5, 5.0)
 _TIES_UP = (0.75, 1.75, 3.5)
 
@@ -58,8 +58,8 @@ def quantise(x: "Tensor", rule: str = "even") -> "tuple[Tensor, Tensor]":
     """Quantise rows to MXFP4.
 
     ``x`` is [R, K] in bf16, fp16 or fp32 (fp32 keeps its full precision), K a multiple of 32, any
-    strides. Returns packed codes uint8 [R, K/2], element 2i in the low nibble, and scale bytes uint8
-    [R, K/32]. Values beyond 6 * 2^(byte - 127) clip to it; -0 keeps its sign.
+    strides. Returns packed codes uint8 [R, K/2], element 2i in the low nibble, and scale bytes
+    uint8 [R, K/32]. Values beyond 6 * 2^(byte - 127) clip to it; -0 keeps its sign.
     Raises ConfigError for another dtype, an unfit K or an unknown rule.
     """
     import torch

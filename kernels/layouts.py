@@ -5,8 +5,8 @@
     scales   (r, c) of [R, K/32], padded to [ceil256(R), ceil8(K/32)] with width SN, goes to
              (r//32)*32*SN + (c//8)*256 + (c%4)*64 + (r%16)*4 + ((c%8)//4)*2 + (r%32)//16
 
-Source: ROCm/aiter, shuffle_weight with layout (16, 16) and e8m0_shuffle. AITER leaves the padding of
-the scales uninitialised; here it is zero, because kernels that read into it would add garbage.
+Source: ROCm/aiter, shuffle_weight with layout (16, 16) and e8m0_shuffle. AITER leaves the padding
+of the scales uninitialised; here it is zero: kernels that read into it would add garbage.
 """
 
 from typing import TYPE_CHECKING

@@ -97,13 +97,13 @@ def tile_waste(config: Config, shape: Shape) -> str | None:
 
 
 def normalised_tile(config: Config, shape: Shape) -> Config:
-    """Write settings that cannot matter for ``shape`` one way: grouping of a single row of tiles."""
+    """Write settings that cannot matter for ``shape`` one way: the grouping of one row of tiles."""
     one_row = shape.m <= config.number("BLOCK_M")
     return config.changed(group_m=1) if one_row else config
 
 
 def normalised_split(config: Config, shape: Shape) -> Config:
-    """Lower ``split_k`` until every split has work: 14 blocks in 5 splits of 3 are 5, in 6 are 5."""
+    """Lower ``split_k`` until every split has work: 14 blocks in 6 splits are 5 splits of 3."""
     blocks = ceil_div(shape.k, config.number("BLOCK_K"))
     return config.changed(split_k=ceil_div(blocks, split_blocks(config, shape)))
 

@@ -5,10 +5,10 @@ writes it (a route's quantiser is judged apart, bit by bit), B as it lies. An el
 
     2^-8 |exact|  +  2^-18 (|A| @ |B|.T)
 
-The first term is the rounding of C to bf16, with as much again to spare. The second is what adding
-in fp32 may cost: it grows with the terms of the sum, not with their total, so that a sum that
-cancels is not held to the precision of its result. bf16 partial sums err by 2^-9 of a partial, which
-passes that only by luck.
+The first term is the rounding of C to bf16, to the nearest: truncating does not pass. The second is
+what adding in fp32 may cost: it grows with the terms of the sum, not with their total, so that a sum
+that cancels is not held to the precision of its result. bf16 partial sums err by 2^-9 of a partial,
+which passes that only by luck.
 """
 
 from collections.abc import Callable
@@ -95,7 +95,9 @@ def judge(case: Case, c: "Tensor") -> Verdict:
     lost = torch.isfinite(case.expected) & ~torch.isfinite(result)
     if lost.any():
         at = _position(lost.int())
-        return Verdict(False, f"{int(lost.sum())} of {lost.numel()} not finite, first at {at}")
+        return Verdict(
+            ok=False, reason=f"{int(lost.sum())} of {lost.numel()} not finite, first at {at}"
+        )
     error = (result - case.expected).abs()
     same = result == case.expected  # infinities that agree
     both_nan = result.isnan() & case.expected.isnan()
@@ -103,8 +105,8 @@ def judge(case: Case, c: "Tensor") -> Verdict:
     share = share.masked_fill(share.isnan(), float("inf"))
     worst, largest = float(share.max()), float(error.masked_fill(same | both_nan, 0).max())
     if worst <= 1:
-        return Verdict(True, worst=worst, largest_error=largest)
-    return Verdict(False, _describe(case, result, share), worst, largest)
+        return Verdict(ok=True, worst=worst, largest_error=largest)
+    return Verdict(ok=False, reason=_describe(case, result, share), worst=worst)
 
 
 def _describe(case: Case, result: "Tensor", share: "Tensor") -> str:
@@ -127,7 +129,7 @@ def check(cases: tuple[Case, ...], bind: Callable[[Mxfp4Weight], Bound]) -> Verd
     """
     import torch
 
-    worst = Verdict(True)
+    worst = Verdict(ok=True)
     for case, poison in zip(cases, POISONS, strict=True):
         launch = bind(case.weight)
         for tensor in launch.workspaces.values():
@@ -137,7 +139,7 @@ def check(cases: tuple[Case, ...], bind: Callable[[Mxfp4Weight], Bound]) -> Verd
         launch(a, c)
         verdict = _quantiser(case, launch.workspaces) or judge(case, c)
         if verdict.ok and not torch.equal(a, case.a):
-            verdict = Verdict(False, "it changed its input")
+            verdict = Verdict(ok=False, reason="it changed its input")
         if not verdict.ok:
             return verdict
         worst = max(worst, verdict, key=lambda v: v.worst)
@@ -155,5 +157,6 @@ def _quantiser(case: Case, workspaces: "dict[str, Tensor]") -> Verdict | None:
                 at = _position(wrong.int())
                 count = f"{int(wrong.sum())} of {wrong.numel()} bytes"
                 rule = case.weight.rule
-                return Verdict(False, f"{name}: {count} differ from rule {rule}, first at {at}")
+                reason = f"{name}: {count} differ from rule {rule}, first at {at}"
+                return Verdict(ok=False, reason=reason)
     return None

@@ -1,8 +1,8 @@
 """Find routes for a GPU that is not here: compile, model, and check the winner's numbers.
 
 Every candidate is compiled for the target, so that what does not fit or loses its matrix
-instructions is known. The model ranks the rest. The best is then run in Triton's interpreter against
-the reference, at the whole shape or, where that takes too long, at a reduced one with the same
+instructions is known. The model ranks the rest. The best is then run in Triton's interpreter and
+compared with the reference, at the whole shape or, where that takes too long, at a reduced one with the same
 tails and splits; if it is wrong the next best is tried.
 """
 
@@ -141,7 +141,7 @@ def _checked(shape: Shape, route: Route, outcome: Outcome) -> Trial:
 
 
 def _next_check(task: Task) -> Route | None:
-    """Return the best route that is not checked yet; None once one is right or enough were wrong."""
+    """Return the best route not checked yet; None once one is right or enough were wrong."""
     tried = [trial.route for trial in task.trials if trial.stage == "check"]
     if ranking(task.trials) or len(tried) >= _CHECKS:
         return None

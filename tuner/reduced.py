@@ -22,7 +22,7 @@ def _fewer(size: int, block: int) -> int:
 
 
 def _shorter(k: int, block: int, splits: int) -> int:
-    """Keep at most two blocks a split; the last split and the last block stay as full as they are."""
+    """Keep at most two blocks a split; the last split and the last block stay as full as now."""
     blocks = ceil_div(k, block)
     share = ceil_div(blocks, splits)
     kept = min(share, _TILES)

@@ -2,7 +2,7 @@
 
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
@@ -63,7 +63,7 @@ class _Plain:
 
 
 @contextmanager
-def _plain(console: Console) -> Iterator[_Plain]:
+def _plain(console: Console) -> Generator[_Plain, None, None]:
     yield _Plain(console)
 
 
@@ -89,7 +89,7 @@ class _Live:
 
 
 @contextmanager
-def _live(console: Console) -> Iterator[_Live]:
+def _live(console: Console) -> Generator[_Live, None, None]:
     columns = (
         BarColumn(),
         MofNCompleteColumn(),

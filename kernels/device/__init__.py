@@ -1,1 +1,1 @@
-"""Triton code and nothing else: no policy, no shape logic. Imported only where a kernel is compiled."""
+"""Triton code and nothing else: no policy, no shape logic. Imported only to compile or interpret."""

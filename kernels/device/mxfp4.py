@@ -6,7 +6,7 @@ import triton.language as tl
 
 @triton.jit
 def even_byte(top):
-    """E8M0 byte of the block maximum ``top``, fp32 bits without sign as int32; 255 if not finite."""
+    """E8M0 byte of a block maximum, fp32 bits without sign as int32; 255 if it is not finite."""
     field = (top + 0x200000) >> 23
     byte = tl.where(field >= 255, 254, tl.maximum(field - 2, 0))
     return tl.where(top >= 0x7F800000, 255, byte)
@@ -61,7 +61,7 @@ def shuffled_scale_offset(row, column, width):
 def load_shuffled_scales(
     scales_ptr, row0, column0, width, ROWS: tl.constexpr, COLUMNS: tl.constexpr, CACHE: tl.constexpr
 ):
-    """Scale bytes uint8 [ROWS, COLUMNS] from (row0, column0) of shuffled scales of ``width`` columns.
+    """Scale bytes uint8 [ROWS, COLUMNS] from (row0, column0) of shuffled scales, ``width`` columns.
 
     Columns at or past ``width`` are zero; rows are padded to 256 in memory, so none lies outside.
     Tiles of whole 32 x 8 groups are read as they lie and turned round in registers.

@@ -9,7 +9,7 @@ INTERPRETED = tl.constexpr(knobs.runtime.interpret)
 
 @triton.jit
 def to_bf16(x):
-    """fp32 to bf16, nearest even. The interpreter's own conversion truncates, so there it is spelt out."""
+    """fp32 to bf16, nearest even: spelt out for the interpreter, whose own conversion truncates."""
     if INTERPRETED:
         bits = x.to(tl.uint32, bitcast=True)
         rounded = (bits + 0x7FFF + ((bits >> 16) & 1)) >> 16
