@@ -99,12 +99,11 @@ class RouteTable(_Strict):
             raise ConfigError(f"{path}: not JSON: {error}") from error
         if not isinstance(body, dict):
             raise ConfigError(f"{path}: not a route table: expected an object at the top")
-        if body.get("schema") != SCHEMA:
-            raise ConfigError(
-                f"{path}: schema {body.get('schema')!r}; this mxtune reads {SCHEMA!r}"
-            )
+        found = cast("dict[str, Any]", body).get("schema")
+        if found != SCHEMA:
+            raise ConfigError(f"{path}: schema {found!r}; this mxtune reads {SCHEMA!r}")
         try:
-            table = cls.model_validate(body)
+            table = cls.model_validate_json(text)
             shapes = [entry.key for entry in table.routes]
         except ValidationError as error:
             raise ConfigError(f"{path}: {_first(error)}") from error

@@ -1,4 +1,4 @@
-"""The dispatcher: a route table in, GEMMs out. It never measures or searches, and always answers."""
+"""The dispatcher: a route table in, GEMMs out. It never measures, and always answers."""
 
 import warnings
 from collections import OrderedDict

@@ -1,7 +1,8 @@
 """MXFP4 in torch: quantise, dequantise, pack, and the reference product. Any device, no Triton.
 
 A block is 32 values along K. Its scale is one E8M0 byte (2^(byte - 127), byte 255 is NaN); its
-values are E2M1 codes, sign in bit 3, on the grid 0, 0.5, 1, 1.5, 2, 3, 4, 6 (OCP MX specification 1.0).
+values are E2M1 codes, sign in bit 3, on the grid 0, 0.5, 1, 1.5, 2, 3, 4, 6 (OCP MX specification
+1.0).
 
 Non-finite input has one policy everywhere: a block that holds a NaN or an infinity gets scale byte
 255, so every product it enters is NaN. Nothing non-finite is ever turned into a finite number.

@@ -6,9 +6,9 @@ writes it (a route's quantiser is judged apart, bit by bit), B as it lies. An el
     2^-8 |exact|  +  2^-18 (|A| @ |B|.T)
 
 The first term is the rounding of C to bf16, to the nearest: truncating does not pass. The second is
-what adding in fp32 may cost: it grows with the terms of the sum, not with their total, so that a sum
-that cancels is not held to the precision of its result. bf16 partial sums err by 2^-9 of a partial,
-which passes that only by luck.
+what adding in fp32 may cost: it grows with the terms of the sum, not with their total, so that a
+sum that cancels is not held to the precision of its result. bf16 partial sums err by 2^-9 of a
+partial, which passes that only by luck.
 """
 
 from collections.abc import Callable

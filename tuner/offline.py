@@ -2,8 +2,8 @@
 
 Every candidate is compiled for the target, so that what does not fit or loses its matrix
 instructions is known. The model ranks the rest. The best is then run in Triton's interpreter and
-compared with the reference, at the whole shape or, where that takes too long, at a reduced one with the same
-tails and splits; if it is wrong the next best is tried.
+compared with the reference, at the whole shape or, where that takes too long, at a reduced one with
+the same tails and splits; if it is wrong the next best is tried.
 """
 
 import os

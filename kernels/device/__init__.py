@@ -1,1 +1,1 @@
-"""Triton code and nothing else: no policy, no shape logic. Imported only to compile or interpret."""
+"""Triton code and nothing else: no policy, no shape logic. Imported to compile or interpret."""
