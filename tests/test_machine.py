@@ -25,7 +25,7 @@ from mxtune.tuner.worker import Factory
 ROOT = Path(__file__).parent.parent
 PROBE = """
 import pickle
-from mxtune.configs.settings import read_settings
+from mxtune.configs.settings import Settings, read_settings
 from mxtune.tuner.machine import probe
 print(pickle.dumps(probe(read_settings())).hex())
 """
@@ -84,10 +84,10 @@ def python(
     program: str, folder: Path, *flags: str, **variables: str
 ) -> subprocess.CompletedProcess[str]:
     """Run a program with the packages in ``folder`` before all others."""
+    env = {"HOME": str(folder), "PATH": os.environ["PATH"], "PYTHONPATH": str(folder)}
     return subprocess.run(
         [sys.executable, *flags, "-B", "-c", program],
-        env={"HOME": str(folder), "PATH": os.environ["PATH"], "PYTHONPATH": str(folder)}
-        | variables,
+        env=env | variables,
         cwd=folder,
         capture_output=True,
         text=True,
@@ -100,7 +100,7 @@ def probed(folder: Path, *flags: str, **variables: str) -> Machine:
     """Return what a fresh process finds, with the packages in ``folder`` before all others."""
     done = python(PROBE, folder, *flags, **variables)
     assert done.stderr == ""
-    machine = eval(done.stdout, {"Machine": Machine, "Device": Device})
+    machine = pickle.loads(bytes.fromhex(done.stdout))
     assert isinstance(machine, Machine)
     return machine
 
@@ -117,11 +117,6 @@ def write_torch(folder: Path, init: str = "pass") -> None:
 def write_triton(folder: Path, version: str, report: str = LDS_REPORT) -> None:
     write(folder / "triton" / "__init__.py", f'__version__ = "{version}"\n')
     write(folder / "triton" / "runtime.py", FAKE_TRITON_RUNTIME.replace("{report}", report))
-
-
-@pytest.fixture
-def settings(tmp_path: Path) -> Settings:
-    return Settings(tmp_path, "", {})
 
 
 def test_a_described_gpu_takes_what_it_reports() -> None:
@@ -193,9 +188,6 @@ def test_two_variables_conflict_on_amd(visibility: dict[str, str]) -> None:  # B
     assert all(f"{name}={value!r}" in warning for name, value in visibility.items())
     assert "set only one" in warning
     assert described(Found("2.11.0", driver="CUDA 13.0"), visibility).warnings == ()
-
-
-def test_one_variable_is_no_conflict() -> None:  # BL-097
     assert visibility_conflicts({"HIP_VISIBLE_DEVICES": "1"}) == ()
 
 
@@ -208,16 +200,22 @@ def test_one_variable_is_no_conflict() -> None:  # BL-097
             "the process that looks for GPUs hung: no answer within 1 s",
         ),
         (
-            partial(partial, os.listdir, "/absent"),
-            "the process that looks for GPUs raised: TypeError: listdir() takes at most"
-            " 1 argument (2 given)",
+            partial(partial, len),
+            "the process that looks for GPUs raised: TypeError: object of type 'NoneType' has no len()",
         ),
     ],
     ids=["crash", "hang", "error"],
 )
-def test_a_probe_that_fails_is_a_note(factory: Factory, lack: str, settings: Settings) -> None:
-    found = found_by(factory, settings, 1.0)
-    assert found == Found(lacks=(lack,))
+def test_a_probe_that_fails_is_a_note(factory: Factory, lack: str, tmp_path: Path) -> None:
+    assert found_by(factory, Settings(tmp_path, "", {}), 1.0) == Found(lacks=(lack,))
+
+
+def test_a_full_temporary_folder_is_a_note(tmp_path: Path) -> None:  # BL-101
+    full = "import resource; resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))\n"
+    done = python(full + PROBE.replace("read_settings()", "Settings(None, '', {})"), tmp_path)
+    note = pickle.loads(bytes.fromhex(done.stdout)).note
+    assert note.startswith("no process can be started to look for GPUs: ")
+    assert "No usable temporary directory found" in note
 
 
 def test_this_process_never_imports_torch(tmp_path: Path) -> None:

@@ -79,11 +79,14 @@ def probe(settings: Settings) -> Machine:
 def found_by(factory: Factory, settings: Settings, limit_s: float) -> Found:
     """Return what a child's service finds; what goes wrong there is its only lack."""
     variables = for_child(settings, interpret=False)
-    with Crew(factory, size=1, limit_s=limit_s, variables=variables) as crew:
-        crew.submit("probe", None)
-        finished = wait([crew])
-        while not finished:
+    try:
+        with Crew(factory, size=1, limit_s=limit_s, variables=variables) as crew:
+            crew.submit("probe", None)
             finished = wait([crew])
+            while not finished:
+                finished = wait([crew])
+    except OSError as error:  # no room for the child's log, or too many processes
+        return Found(lacks=(f"no process can be started to look for GPUs: {_line(error)}",))
     return _answer(finished[0].outcome)
 
 
