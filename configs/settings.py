@@ -16,9 +16,7 @@ VISIBILITY = ("ROCR_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "CUDA_VISIBLE_DEVIC
 class Settings:
     """What the environment asks for."""
 
-    triton_cache: (
-        Path  # TRITON_CACHE_DIR, or .triton/cache in TRITON_HOME or HOME, or a temporary folder
-    )
+    triton_cache: Path  # TRITON_CACHE_DIR, where Triton looks by itself, or a temporary folder
     triton_cache_note: str  # why the cache is elsewhere, if it is
     visibility: Mapping[str, str]  # the variables of VISIBILITY that are set
 

@@ -192,22 +192,17 @@ def test_two_variables_conflict_on_amd(visibility: dict[str, str]) -> None:  # B
 
 
 @pytest.mark.parametrize(
-    ("factory", "lack"),
+    ("factory", "how"),
     [
-        (os.abort, "the process that looks for GPUs crashed: SIGABRT"),
-        (
-            partial(partial, select.select, [], [], []),  # waits as long as it is let
-            "the process that looks for GPUs hung: no answer within 1 s",
-        ),
-        (
-            partial(partial, len),
-            "the process that looks for GPUs raised: TypeError: object of type 'NoneType' has no len()",
-        ),
+        (os.abort, "crashed: SIGABRT"),
+        (partial(partial, select.select, [], [], []), "hung: no answer within 1 s"),
+        (partial(partial, len), "raised: TypeError: object of type 'NoneType' has no len()"),
     ],
     ids=["crash", "hang", "error"],
 )
-def test_a_probe_that_fails_is_a_note(factory: Factory, lack: str, tmp_path: Path) -> None:
-    assert found_by(factory, Settings(tmp_path, "", {}), 1.0) == Found(lacks=(lack,))
+def test_a_probe_that_fails_is_a_note(factory: Factory, how: str, tmp_path: Path) -> None:
+    found = found_by(factory, Settings(tmp_path, "", {}), 1.0)
+    assert found == Found(lacks=(f"the process that looks for GPUs {how}",))
 
 
 def test_a_full_temporary_folder_is_a_note(tmp_path: Path) -> None:  # BL-101

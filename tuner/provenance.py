@@ -3,10 +3,10 @@
 import hashlib
 from dataclasses import asdict
 from datetime import datetime, timezone
-from importlib.metadata import version
 from pathlib import Path
 from typing import Literal
 
+from mxtune import __version__
 from mxtune.configs.devices import Device
 from mxtune.results.trial import Session
 from mxtune.tuner.machine import Machine
@@ -32,7 +32,7 @@ def session_of(device: Device, machine: Machine, kind: Kind) -> Session:
             "device_description": asdict(device),
             "kind": kind,
             "at": datetime.now(timezone.utc).isoformat(timespec="seconds"),
-            "mxtune": version("mxtune"),
+            "mxtune": __version__,
             "torch": machine.torch,
             "triton": machine.triton,
             "aiter": None,
