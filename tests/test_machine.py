@@ -11,15 +11,8 @@ from pathlib import Path
 import pytest
 
 from mxtune.configs.settings import Settings
-from mxtune.tuner.machine import (
-    Found,
-    Machine,
-    Properties,
-    described,
-    device_of,
-    found_by,
-    visibility_conflicts,
-)
+from mxtune.kernels.gpu import Properties, device_of
+from mxtune.tuner.machine import Found, Machine, described, found_by, visibility_conflicts
 from mxtune.tuner.worker import Factory
 
 ROOT = Path(__file__).parent.parent

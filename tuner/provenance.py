@@ -6,7 +6,7 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import Literal
 
-from mxtune import __version__
+import mxtune
 from mxtune.configs.devices import Device
 from mxtune.results.trial import Session
 from mxtune.tuner.machine import Machine
@@ -32,7 +32,7 @@ def session_of(device: Device, machine: Machine, kind: Kind) -> Session:
             "device_description": asdict(device),
             "kind": kind,
             "at": datetime.now(timezone.utc).isoformat(timespec="seconds"),
-            "mxtune": __version__,
+            "mxtune": mxtune.__version__,
             "torch": machine.torch,
             "triton": machine.triton,
             "aiter": None,

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from mxtune.configs.devices import Device
-from mxtune.configs.routes import Config, Route
+from mxtune.configs.routes import Route
 from mxtune.configs.shapes import Shape
 from mxtune.kernels import formats, layouts
 from mxtune.kernels.bind import bind
@@ -203,6 +203,6 @@ def test_a_shuffled_store_zeroes_its_padding(device: Device) -> None:
 
 
 def test_settings_of_other_gpus_are_ignored_here(device: Device) -> None:
-    changes = {"waves_per_eu": 2, "matrix_instr_nonkdim": 16, "cache_modifier": ".cg"}
-    assert wrong("direct", Shape(16, 64, 512), device, **changes) == ""
-    assert Config.of(changes)["waves_per_eu"] == 2
+    shape = Shape(16, 64, 512)
+    assert wrong("direct", shape, device, waves_per_eu=2, matrix_instr_nonkdim=16) == ""
+    assert wrong("direct", shape, device, cache_modifier=".cg") == ""
