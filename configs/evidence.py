@@ -2,10 +2,19 @@
 
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, PositiveFloat
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, PositiveFloat
+
+from mxtune.configs.routes import Value
 
 Finite = Annotated[float, Field(allow_inf_nan=False)]
 Microseconds = Annotated[PositiveFloat, Field(allow_inf_nan=False)]
+
+
+def _by_name(values: dict[str, Value]) -> dict[str, Value]:
+    return dict(sorted(values.items()))  # equal settings must be the same text
+
+
+SettingsByName = Annotated[dict[str, Value], AfterValidator(_by_name)]
 
 
 class _Strict(BaseModel):
@@ -35,7 +44,7 @@ class RunnerUp(_Strict):
     """The best route of those that lost."""
 
     family: str
-    config: dict[str, int | str]
+    config: SettingsByName
     us: Microseconds  # of the same kind as the winner's
 
 

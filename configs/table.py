@@ -4,13 +4,14 @@ import json
 import os
 import stat
 import tempfile
+from collections import Counter
 from pathlib import Path
 from typing import Annotated, Any, Literal, cast
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from mxtune.configs.errors import ConfigError
-from mxtune.configs.evidence import Evidence
+from mxtune.configs.evidence import Evidence, SettingsByName
 from mxtune.configs.routes import Config, Route
 from mxtune.configs.shapes import Shape
 
@@ -19,7 +20,7 @@ _LARGEST_FILE = 64 * 2**20  # a table of 100,000 routes is smaller
 
 
 class _Strict(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
 
 
 class DeviceInfo(_Strict):
@@ -49,7 +50,7 @@ class Entry(_Strict):
 
     shape: tuple[int, int, int]
     family: str
-    config: dict[str, int | str]
+    config: SettingsByName
     evidence: Evidence
 
     @property
@@ -67,7 +68,7 @@ class Default(_Strict):
     """The route of every shape that has none of its own."""
 
     family: str
-    config: dict[str, int | str]
+    config: SettingsByName
 
 
 class RouteTable(_Strict):
@@ -95,7 +96,7 @@ class RouteTable(_Strict):
         text = _read(path)
         try:
             body: Any = json.loads(text, object_pairs_hook=_no_repeats)
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise ConfigError(f"{path}: not JSON: {error}") from error
         if not isinstance(body, dict):
             raise ConfigError(f"{path}: not a route table: expected an object at the top")
@@ -104,16 +105,9 @@ class RouteTable(_Strict):
             raise ConfigError(f"{path}: schema {found!r}; this mxtune reads {SCHEMA!r}")
         try:
             table = cls.model_validate_json(text)
-            shapes = [entry.key for entry in table.routes]
         except ValidationError as error:
             raise ConfigError(f"{path}: {_first(error)}") from error
-        except ConfigError as error:
-            raise ConfigError(f"{path}: routes: {error}") from error
-        repeated = {str(shape) for shape in shapes if shapes.count(shape) > 1}
-        if repeated:
-            raise ConfigError(
-                f"{path}: routes: {', '.join(sorted(repeated))} stands more than once"
-            )
+        _check_shapes(path, table)
         return table
 
 
@@ -121,8 +115,23 @@ def _shape(entry: Entry) -> tuple[int, int, int]:
     return entry.shape
 
 
+def _check_shapes(path: Path, table: RouteTable) -> None:
+    """Refuse a shape that cannot be, or that stands more than once."""
+    seen: Counter[Shape] = Counter()
+    for place, entry in enumerate(table.routes):
+        try:
+            seen[entry.key] += 1
+        except ConfigError as error:
+            raise ConfigError(f"{path}: routes.{place}.shape: {error}") from error
+    repeated = sorted(str(shape) for shape, count in seen.items() if count > 1)
+    if repeated:
+        raise ConfigError(f"{path}: routes: {', '.join(repeated)} stands more than once")
+
+
 def write_whole(path: Path, text: str) -> None:
     """Replace ``path`` by ``text`` in one step; raises ConfigError if that cannot be done."""
+    if path.exists() and not path.is_file():  # as root, a device would be replaced too
+        raise ConfigError(f"{path}: not a file")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         descriptor, partial = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}-")
@@ -168,6 +177,6 @@ def _no_repeats(pairs: list[tuple[str, object]]) -> dict[str, object]:
 def _first(error: ValidationError) -> str:
     """Name the first fault by its JSON path."""
     fault = error.errors()[0]
-    place = ".".join(str(part) for part in fault["loc"])
+    place = repr(".".join(str(part) for part in fault["loc"]))[1:-1]  # a key may hold a newline
     more = error.error_count() - 1
     return f"{place}: {fault['msg']}" + (f" (and {more} more)" if more else "")

@@ -8,7 +8,7 @@ from mxtune.configs.errors import MissingError, NoRouteError
 from mxtune.configs.routes import Route
 from mxtune.kernels.build import arguments, build, kernel_function, require_triton, version_pair
 from mxtune.kernels.family import WEIGHT, Buffer, Plan, Problem, Step
-from mxtune.kernels.registry import checked_route, family
+from mxtune.kernels.registry import brief, checked_route, family
 from mxtune.kernels.weight import Mxfp4Weight
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ def planned(route: Route, problem: Problem) -> Plan:
     owner = family(route.family)
     verdict = owner.legality(route.config, problem.shape, problem.device)
     if verdict.grade == "illegal":
-        raise NoRouteError(f"{route} is not legal for {problem.shape}: {verdict.reason}")
+        raise NoRouteError(f"{brief(route)} is not legal for {problem.shape}: {verdict.reason}")
     return owner.plan(route.config, problem)
 
 

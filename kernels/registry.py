@@ -56,3 +56,16 @@ def checked_route(route: Route) -> Route:
             raise ConfigError(f"{owner.name}: {obstacle}")
     full = {name: tunable.default for name, tunable in tunables.items()}
     return Route(owner.name, Config.of(full | dict(route.config)))
+
+
+def brief(route: Route) -> str:
+    """Return a route for people: its tile, and the settings that are not at their defaults."""
+    owner = family(route.family)
+    config = checked_route(route).config
+    blocks = [str(config[t.name]) for t in owner.tunables if t.name.startswith("BLOCK_")]
+    others = [
+        f"{t.name}={config[t.name]}"
+        for t in owner.tunables
+        if not t.name.startswith("BLOCK_") and config[t.name] != t.default
+    ]
+    return " ".join([owner.name, "x".join(blocks), *others]).strip()

@@ -43,16 +43,19 @@ def ranking(trials: Iterable[Trial]) -> list[Trial]:
     """Return the trials that may be chosen, the best first.
 
     Finals decide among the measured, and a route that was in no final comes after them. Offline it
-    is the score, and only a route whose numbers were checked may be chosen.
+    is the score, and only a route whose numbers were checked may be chosen. A route that was wrong
+    once is out, and so is a final of a route whose screening, where the check is, did not succeed.
     """
     trials = list(trials)
-    finals = {trial.route: trial for trial in trials if _timed(trial) and trial.stage == "final"}
-    screened = {trial.route: trial for trial in trials if _timed(trial) and trial.stage == "screen"}
-    if finals or screened:
+    wrong = {trial.route for trial in trials if trial.state == "wrong"}
+    timed = [trial for trial in trials if _timed(trial) and trial.route not in wrong]
+    screened = {trial.route: trial for trial in timed if trial.stage == "screen"}
+    finals = {t.route: t for t in timed if t.stage == "final" and t.route in screened}
+    if screened:
         late = [trial for route, trial in screened.items() if route not in finals]
         return sorted(finals.values(), key=_by_time) + sorted(late, key=_by_time)
     checked = {trial.route for trial in trials if trial.stage == "check" and trial.state == "ok"}
-    return sorted((t for t in scored(trials) if t.route in checked), key=by_score)
+    return sorted((t for t in scored(trials) if t.route in checked - wrong), key=by_score)
 
 
 def scored(trials: Iterable[Trial]) -> list[Trial]:
@@ -70,7 +73,7 @@ def _by_time(trial: Trial) -> tuple[float, str]:
 
 
 def _timed(trial: Trial) -> bool:
-    return trial.state == "ok" and bool(trial.samples_us) and trial.route.family in families()
+    return trial.state == "ok" and bool(trial.times_us) and trial.route.family in families()
 
 
 def _entry(session: Session, trials: list[Trial]) -> Iterator[Entry]:
@@ -79,7 +82,9 @@ def _entry(session: Session, trials: list[Trial]) -> Iterator[Entry]:
     if not ranked:
         return
     best, runner_up = ranked[0], ranked[1] if len(ranked) > 1 else None
-    first_look = next(t for t in trials if t.route == best.route and t.stage == "screen")
+    first_look = next(
+        t for t in trials if t.route == best.route and t.stage == "screen" and t.state == "ok"
+    )
     problem = Problem.contiguous(best.shape, device_of(session))
     common: dict[str, Any] = {
         "deterministic": family(best.route.family).plan(best.route.config, problem).deterministic,
@@ -87,7 +92,7 @@ def _entry(session: Session, trials: list[Trial]) -> Iterator[Entry]:
     }
     evidence = (
         _measured(best, runner_up, trials, first_look, common)
-        if best.samples_us
+        if best.times_us
         else _modelled(best, runner_up, trials, common)
     )
     yield Entry(
@@ -105,13 +110,14 @@ def _measured(
     first_look: Trial,
     common: dict[str, Any],
 ) -> Measured:
-    low, high = _spread(best.samples_us)
-    readings = {t.route: t.median_us for t in trials if t.route in (BASELINE, FLOOR)}
+    low, high = _spread(best.times_us)
+    beside = (t for t in trials if t.route in (BASELINE, FLOOR) and t.times_us)
+    readings = {t.route: t.median_us for t in beside}
     return Measured(
         median_us=round(best.median_us, 3),
         low_us=round(low, 3),
         high_us=round(high, 3),
-        rounds=len(best.samples_us),
+        rounds=len(best.times_us),
         floor_us=round(readings[FLOOR], 3) if FLOOR in readings else None,
         baseline=BASELINE.family if BASELINE in readings else "",
         baseline_us=round(readings[BASELINE], 3) if BASELINE in readings else None,

@@ -28,11 +28,12 @@ def _pick(path: Path, sessions: dict[int, Session], wanted: str | None) -> int:
         raise StoreError(f"{path}: no results in it; run a sweep first")
     if wanted is None:
         return max(sessions)
-    for number, session in sessions.items():
-        if session.key.startswith(wanted):
-            return number
+    fitting = [number for number, session in sessions.items() if session.key.startswith(wanted)]
+    if len(fitting) == 1:
+        return fitting[0]
     known = ", ".join(session.key for session in sessions.values())
-    raise StoreError(f"{path}: no session {wanted!r}; it has {known}")
+    what = "more than one session" if fitting else "no session"
+    raise StoreError(f"{path}: {what} {wanted!r}; it has {known}")
 
 
 def export(path: Path, out: Path, session: str | None) -> RouteTable:

@@ -7,12 +7,12 @@ what is learnt later about the same route (finals, a check) is a further trial o
 import json
 import sqlite3
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from mxtune.configs.errors import StoreError
+from mxtune.configs.errors import ConfigError, StoreError
 from mxtune.configs.routes import Config, Route
 from mxtune.configs.shapes import Shape
 from mxtune.results.trial import Session, Trial
@@ -22,12 +22,12 @@ STORE_FILE = "trials.sqlite"  # its name in the folder of a sweep
 _APPLICATION = 0x6D787475  # "mxtu": tells our files from other SQLite databases
 
 _SCHEMA = """
-CREATE TABLE sessions (
+CREATE TABLE IF NOT EXISTS sessions (
     id INTEGER PRIMARY KEY,
     key TEXT NOT NULL UNIQUE,
     provenance TEXT NOT NULL
 );
-CREATE TABLE trials (
+CREATE TABLE IF NOT EXISTS trials (
     id INTEGER PRIMARY KEY,
     session INTEGER NOT NULL REFERENCES sessions (id),
     m INTEGER NOT NULL, n INTEGER NOT NULL, k INTEGER NOT NULL,
@@ -39,7 +39,7 @@ CREATE TABLE trials (
     samples_us TEXT NOT NULL,
     facts TEXT NOT NULL
 );
-CREATE INDEX trials_of_shape ON trials (session, m, n, k, stage);
+CREATE INDEX IF NOT EXISTS trials_of_shape ON trials (session, m, n, k, stage);
 """
 
 
@@ -63,7 +63,11 @@ class Store:
             if create:
                 path.parent.mkdir(parents=True, exist_ok=True)
             connection = sqlite3.connect(path, timeout=30, isolation_level=None)
-            _prepare(connection, path)
+            try:
+                _prepare(connection, path, create=create)
+            except BaseException:
+                connection.close()
+                raise
         except (sqlite3.Error, OSError) as error:
             raise StoreError(f"{path}: cannot be used as a store ({error})") from error
         return cls(path, connection)
@@ -78,8 +82,9 @@ class Store:
             "INSERT OR IGNORE INTO sessions (key, provenance) VALUES (?, ?)",
             (session.key, json.dumps(session.provenance, sort_keys=True)),
         )
-        row = self.connection.execute("SELECT id FROM sessions WHERE key = ?", (session.key,))
-        return int(row.fetchone()[0])
+        with self._reading():
+            row = self.connection.execute("SELECT id FROM sessions WHERE key = ?", (session.key,))
+            return int(row.fetchone()[0])
 
     def add(self, session: int, trial: Trial) -> None:
         """Write one trial; it is on disk when this returns."""
@@ -91,8 +96,9 @@ class Store:
 
     def sessions(self) -> dict[int, Session]:
         """Return every session by number, the oldest first."""
-        rows = self.connection.execute("SELECT id, key, provenance FROM sessions ORDER BY id")
-        return {number: Session(key, json.loads(text)) for number, key, text in rows}
+        with self._reading():
+            rows = self.connection.execute("SELECT id, key, provenance FROM sessions ORDER BY id")
+            return {number: Session(key, json.loads(text)) for number, key, text in rows}
 
     def trials(self, session: int, shape: Shape | None = None) -> Iterator[Trial]:
         """Yield the trials of a session in the order they were made, of one shape or of all."""
@@ -104,8 +110,19 @@ class Store:
         if shape:
             query += " AND m = ? AND n = ? AND k = ?"
             values += (shape.m, shape.n, shape.k)
-        with closing(self.connection.execute(query + " ORDER BY id", values)) as rows:
+        with (
+            self._reading(),
+            closing(self.connection.execute(query + " ORDER BY id", values)) as rows,
+        ):
             yield from (_trial(row) for row in rows)
+
+    @contextmanager
+    def _reading(self) -> Iterator[None]:
+        """Turn what reading a damaged row raises into a StoreError."""
+        try:
+            yield
+        except (sqlite3.Error, ConfigError, ValueError, TypeError) as error:
+            raise StoreError(f"{self.path}: cannot be read ({error})") from error
 
     def _write(self, statement: str, values: tuple[Any, ...]) -> None:
         try:
@@ -116,10 +133,12 @@ class Store:
             ) from error
 
 
-def _prepare(connection: sqlite3.Connection, path: Path) -> None:
+def _prepare(connection: sqlite3.Connection, path: Path, *, create: bool) -> None:
     """Set up an empty database, or check that one is a store of this version."""
     connection.execute("PRAGMA busy_timeout = 30000")
     tables = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
+    if tables == 0 and not create:
+        raise StoreError(f"{path}: an empty file; a sweep makes a store")
     if tables == 0:
         connection.execute("PRAGMA journal_mode = WAL")
         connection.executescript(

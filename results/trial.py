@@ -4,6 +4,7 @@ import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from math import inf
 from statistics import median
 from typing import Any, Literal
 
@@ -14,6 +15,8 @@ Stage = Literal["screen", "final", "check"]
 State = Literal[
     "ok", "wrong", "failed_compile", "out_of_resources", "crashed", "hung", "oom", "skipped"
 ]
+
+LEAST_US = 0.001  # a nanosecond, the last digit of a table: below it a clock read nothing
 
 # What two trials must agree on to be of one sweep; the rest of the provenance is for people.
 _IDENTITY = ("arch", "device", "kind", "torch", "triton", "driver", "rule", "regime", "code")
@@ -52,9 +55,14 @@ class Trial:
     facts: Mapping[str, Any] = field(default_factory=dict[str, Any])
 
     @property
+    def times_us(self) -> tuple[float, ...]:
+        """The samples that are times: zero, a negative or an infinite reading is not measured."""
+        return tuple(us for us in self.samples_us if LEAST_US <= us < inf)
+
+    @property
     def median_us(self) -> float:
         """The statistic that measured routes are ranked by."""
-        return median(self.samples_us)
+        return median(self.times_us)
 
 
 # Readings taken beside the candidates of a shape, kept as trials of no registered family.

@@ -17,7 +17,7 @@ from mxtune.configs.table import RouteTable
 from mxtune.kernels.bind import planned
 from mxtune.kernels.dispatch import Choice, Dispatcher
 from mxtune.kernels.family import Problem, RouteFamily
-from mxtune.kernels.registry import checked_route, family
+from mxtune.kernels.registry import brief, checked_route, family
 from mxtune.tuner.ask import ask
 from mxtune.tuner.check import SEEDS, Verdict
 from mxtune.tuner.interpret import Interpreted, InterpretJob, interpret_service
@@ -141,7 +141,7 @@ def _on_gpu(shape: Shape, device: Device, choice: Choice, settings: Settings) ->
 
 def _accept(route: Route, verdict: Verdict) -> None:
     if not verdict.ok:
-        raise WrongResultError(f"{route}: {verdict.reason}")
+        raise WrongResultError(f"{brief(route)}: {verdict.reason}")
 
 
 def _timing(shape: Shape, device: Device, finals: Finals) -> Timing:
@@ -164,7 +164,7 @@ def lines(report: Report) -> Iterator[str]:
     """Yield what a person reads of a report."""
     shape, verdict = report.shape, report.verdict
     yield f"shape    {shape} on {report.device}"
-    yield f"route    {report.choice.route}"
+    yield f"route    {brief(report.choice.route)}"
     yield f"why      {report.choice.why}"
     yield (
         f"numbers  right: largest error {verdict.largest_error:.3g}, "

@@ -12,6 +12,7 @@ from rich.table import Table
 
 from mxtune.configs.evidence import Measured, Modelled
 from mxtune.configs.table import Entry
+from mxtune.kernels.registry import brief
 from mxtune.results.choose import by_score, ranking, scored
 from mxtune.tuner.sweep import Begun, Ended, Event, ShapeDone, Tried
 from mxtune.tuner.task import Task
@@ -24,7 +25,14 @@ def make_console(*, stderr: bool = False) -> Console:
     """Return a console for results, or for everything else."""
     file = sys.stderr if stderr else sys.stdout
     width = None if file.isatty() else _PIPE_WIDTH
-    return Console(file=file, width=width, highlight=False, soft_wrap=not file.isatty())
+    return Console(
+        file=file,
+        width=width,
+        highlight=False,
+        markup=False,  # paths and errors hold brackets and colons of their own
+        emoji=False,
+        soft_wrap=not file.isatty(),
+    )
 
 
 def show(events: Iterator[Event], console: Console) -> Iterator[Event]:
@@ -59,7 +67,7 @@ class _Plain:
             self.console.print(progress_line(event.task))
 
     def done(self, event: ShapeDone) -> None:
-        self.console.print(f"{done_line(event.task)}, {time.monotonic() - self.begin_s:.0f} s")
+        self.console.print(f"{time.monotonic() - self.begin_s:.0f} s: {done_line(event.task)}")
 
 
 @contextmanager
@@ -94,7 +102,7 @@ def _live(console: Console) -> Generator[_Live, None, None]:
         BarColumn(),
         MofNCompleteColumn(),
         TimeRemainingColumn(),
-        TextColumn("{task.description}"),
+        TextColumn("{task.description}", markup=False),
     )
     with Progress(*columns, console=console, transient=True) as progress:
         yield _Live(progress)
@@ -116,20 +124,23 @@ def progress_line(task: Task) -> str:
 
 def done_line(task: Task) -> str:
     """Return what a shape came to, with every candidate accounted for."""
-    parts = [f"{task.shape}: {_best(task)}{_faults(task)}; {task.looked_at} tried"]
+    best = _best(task) if task.solved else "unsolved"
+    parts = [f"{task.shape}: {best}{_faults(task)}; {task.looked_at} tried"]
     if task.skipped:
         parts.append(f"{task.skipped} beyond the limit")
+    if not task.solved:
+        parts.append(f"the first failed with {task.first_failure}")
     return ", ".join(parts)
 
 
 def _best(task: Task) -> str:
     best = next(iter(ranking(task.trials)), None)
     if best and best.samples_us:
-        return f"best {best.median_us:.2f} us {best.route}"
+        return f"best {best.median_us:.2f} us {brief(best.route)}"
     if best:
-        return f"best by model, numbers right: {best.route}"
+        return f"best by model, numbers right: {brief(best.route)}"
     leading = min(scored(task.trials), key=by_score, default=None)
-    return f"leading by model: {leading.route}" if leading else "nothing right yet"
+    return f"leading by model: {brief(leading.route)}" if leading else "nothing right yet"
 
 
 def _faults(task: Task) -> str:
@@ -147,9 +158,9 @@ def results_table(ended: Ended) -> Table:
         states = task.states()
         failed = sum(n for state, n in states.items() if state not in ("ok", "wrong"))
         result, against = (
-            _result(entries[task.shape]) if task.shape in entries else ("none right", "")
+            _result(entries[task.shape]) if task.shape in entries else ("unsolved", "")
         )
-        route = str(entries[task.shape].route) if task.shape in entries else ""
+        route = brief(entries[task.shape].route) if task.shape in entries else ""
         table.add_row(str(task.shape), route, result, against, str(states["wrong"]), str(failed))
     return table
 

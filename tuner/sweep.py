@@ -1,12 +1,12 @@
 """A sweep: shapes in, trials into the store as they come, a route table at the end."""
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from mxtune.configs.devices import Device, load_device
-from mxtune.configs.errors import MissingError
+from mxtune.configs.errors import MissingError, MxtuneError, NoRouteError
 from mxtune.configs.settings import Settings
 from mxtune.configs.shapes import Shape
 from mxtune.configs.table import RouteTable
@@ -77,42 +77,61 @@ Event = Begun | Tried | ShapeDone | Ended
 def sweep(request: Request, machine: Machine, settings: Settings) -> Iterator[Event]:
     """Run a sweep; what the store already holds of the same session is not tried again.
 
-    Raises MissingError for a machine that cannot do it, NoRouteError if no shape has a right route.
+    Raises MissingError for a machine that cannot do it, NoRouteError if no shape has a right route,
+    MxtuneError once all else is done if some have none.
     """
     begin = time.monotonic()
     require_triton()
     device, gpu = target_of(request.target, machine)
+    families = chosen(request.families)
     way = measured if gpu else offline
     session = session_of(device, machine, "measured" if gpu else "modelled")
     store = Store.open(request.out / STORE_FILE, create=True)
     try:
         number = store.session(session)
-        families = chosen(request.families)
         most = request.most or way.DEFAULT_CANDIDATES
         tasks = tuple(
             make_task(shape, families, device, most, store.trials(number, shape))
             for shape in request.shapes
         )
         yield Begun(device, bool(gpu), store.path, tasks)
-        by_shape = {task.shape: task for task in tasks}
-        trials = (
+        found = (
             measured.sweep_measured(tasks, device, gpu, settings)
             if gpu
             else offline.sweep_offline(tasks, settings)
         )
-        for found in trials:
-            task = by_shape[found.shape]
-            if isinstance(found, Done):
-                yield ShapeDone(task)
-            else:
-                store.add(number, found)
-                yield Tried(task, found)
+        yield from _journal(found, tasks, store, number)
+        unsolved = _unsolved(tasks)
+        if not any(task.solved for task in tasks):
+            raise NoRouteError(f"{unsolved}; nothing is written")
         table = table_of(session, store.trials(number))
         path = request.out / TABLE_FILE
         table.save(path)
         yield Ended(table, path, tasks, time.monotonic() - begin)
+        if unsolved:
+            raise MxtuneError(f"{unsolved}; the others are in {path}")
     finally:
         store.close()
+
+
+def _journal(
+    found: Iterator[Trial | Done], tasks: Sequence[Task], store: Store, session: int
+) -> Iterator[Event]:
+    """Write every trial down before anybody hears of it."""
+    by_shape = {task.shape: task for task in tasks}
+    for item in found:
+        task = by_shape[item.shape]
+        if isinstance(item, Done):
+            yield ShapeDone(task)
+        else:
+            store.add(session, item)
+            yield Tried(task, item)
+
+
+def _unsolved(tasks: Sequence[Task]) -> str:
+    """Name the shapes that have no right route; empty if all have one."""
+    shapes = [str(task.shape) for task in tasks if not task.solved]
+    return f"{len(shapes)} of {len(tasks)} unsolved: {', '.join(shapes)}" if shapes else ""
 
 
 def target_of(target: str, machine: Machine) -> tuple[Device, str]:

@@ -10,6 +10,7 @@ from mxtune.configs.shapes import Shape
 from mxtune.kernels.bind import planned
 from mxtune.kernels.candidates import Candidates, candidates
 from mxtune.kernels.family import Problem, RouteFamily, Step
+from mxtune.results.choose import ranking
 from mxtune.results.trial import BASELINE, FLOOR, State, Trial
 from mxtune.tuner.model import score_us
 from mxtune.tuner.worker import Outcome
@@ -47,6 +48,18 @@ class Task:
     def skipped(self) -> int:
         """Candidates beyond the limit of the sweep."""
         return len(self.found.routes) - len(self.ranked)
+
+    @property
+    def solved(self) -> bool:
+        """Whether there is a route that was found right."""
+        return bool(ranking(self.trials))
+
+    @property
+    def first_failure(self) -> str:
+        """Why the first candidate that failed did; without any, why there was none to try."""
+        reasons = (trial.reason for trial in self.trials if trial.state != "ok")
+        most_rejected = max(self.found.rejected, key=self.found.rejected.__getitem__, default="")
+        return next(reasons, most_rejected)
 
     def steps(self, route: Route) -> tuple[Step, ...]:
         """Return what ``route`` launches for the usual layout of A and C."""

@@ -11,8 +11,10 @@ import signal
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from multiprocessing import resource_tracker
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any, Literal
@@ -43,15 +45,18 @@ class Worker:
 
     def __init__(self, factory: Factory, variables: Mapping[str, str]) -> None:
         """Start the child; it is ready once its first message arrives."""
-        self.log = Path(tempfile.mkstemp(prefix="mxtune-worker-", suffix=".log")[1])
+        descriptor, log = tempfile.mkstemp(prefix="mxtune-worker-", suffix=".log")
+        os.close(descriptor)
+        self.log = Path(log)
         context = multiprocessing.get_context("spawn")
         self.connection, theirs = context.Pipe()
         self.process = context.Process(
             target=_serve,
-            args=(theirs, factory, dict(variables), str(self.log), os.getpid()),
+            args=(theirs, factory, dict(variables), log, os.getpid()),
             daemon=True,
         )
-        self.process.start()
+        with _interrupts_held_back():
+            self.process.start()
         theirs.close()
         self.ready = False
         self.key: Any = None
@@ -68,7 +73,8 @@ class Worker:
         self.key = key
         self._started = time.monotonic()
         self.deadline = self._started + limit_s
-        self.connection.send(job)
+        with suppress(BrokenPipeError, ConnectionResetError):  # it died idle: receive tells
+            self.connection.send(job)
 
     def receive(self) -> Outcome | None:
         """Read the child's message: None if it only said that it is ready."""
@@ -90,7 +96,12 @@ class Worker:
         return self._ended("hung", f"no answer within {self.deadline - self._started:.0f} s")
 
     def stop(self) -> None:
-        """Kill the child, whatever it is doing."""
+        """Kill the child, whatever it is doing, and what it has started."""
+        if self.process.pid:
+            with suppress(
+                ProcessLookupError, PermissionError
+            ):  # it is dead or has not made its group yet
+                os.killpg(self.process.pid, signal.SIGKILL)
         self.process.kill()
         self.process.join()
         self.connection.close()
@@ -111,11 +122,23 @@ class Worker:
         return f"{how}: {last[-1].strip()[:200]}" if last else how
 
 
+@contextmanager
+def _interrupts_held_back() -> Iterator[None]:
+    """Start a child that Ctrl-C does not reach, not even before it ignores that itself."""
+    resource_tracker.ensure_running()  # start() would do it, and let interrupts through again
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
 def _serve(
     connection: Connection, factory: Factory, variables: dict[str, str], log: str, parent: int
 ) -> None:
     """Run in the child: answer jobs until the parent hangs up."""
     _die_with(parent)
+    os.setpgrp()  # a compiler that it starts is killed with it
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent decides what Ctrl-C ends
     descriptor = os.open(log, os.O_WRONLY | os.O_APPEND)
     os.dup2(descriptor, 1)  # compilers and drivers print; their last words explain a crash
@@ -128,6 +151,7 @@ def _serve(
             job = connection.recv()
         except EOFError:
             return
+        os.ftruncate(descriptor, 0)  # the last words are to be those of this job
         connection.send(_answer(service, job))
 
 

@@ -4,6 +4,7 @@ Triton settles at import whether it interprets, and other tests compile: so the 
 process's. The child imports a test's file, calls the test, and answers with its traceback, if any.
 """
 
+import inspect
 import sys
 from collections.abc import Iterator
 from importlib import import_module
@@ -27,8 +28,9 @@ def interpreter() -> Iterator[Crew]:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool:
-    arguments = dict(pyfuncitem.funcargs)
-    crew = arguments.pop("interpreter")
+    crew: Crew = pyfuncitem.funcargs["interpreter"]
+    taken = inspect.signature(pyfuncitem.obj).parameters
+    arguments = {name: pyfuncitem.funcargs[name] for name in taken}
     crew.submit(None, (str(pyfuncitem.path), pyfuncitem.originalname, arguments))
     finished = wait([crew])
     while not finished:

@@ -1,0 +1,113 @@
+"""Every point of a space is a route to try, the same as another, or rejected with a reason."""
+
+import pytest
+
+from mxtune.configs.devices import known_devices, load_device
+from mxtune.configs.shapes import Shape
+from mxtune.kernels.candidates import Candidates, candidates
+from mxtune.kernels.registry import checked_route, chosen, families, family
+
+CONTEST = [
+    "4x2880x512",
+    "16x2112x7168",
+    "32x4096x512",
+    "32x2880x512",
+    "64x7168x2048",
+    "256x3072x1536",
+]
+ODD = ["1x1x32", "3x70x96"]
+
+
+def of_all(word: str, arch: str) -> Candidates:
+    return candidates(families().values(), Shape.parse(word), load_device(arch))
+
+
+@pytest.mark.parametrize("arch", known_devices())
+@pytest.mark.parametrize("word", [*CONTEST, *ODD])
+def test_every_point_is_accounted_for(word: str, arch: str) -> None:
+    found = of_all(word, arch)
+    assert found.points == len(found.routes) + found.collapsed + sum(found.rejected.values())
+
+
+@pytest.mark.parametrize("arch", known_devices())
+@pytest.mark.parametrize("word", CONTEST)
+def test_every_family_offers_distinct_legal_complete_routes(word: str, arch: str) -> None:
+    shape, device = Shape.parse(word), load_device(arch)
+    routes = of_all(word, arch).routes
+    assert len(set(routes)) == len(routes)
+    assert {route.family for route in routes} == set(families())
+    for route in routes:
+        owner = family(route.family)
+        assert checked_route(route) == route
+        assert owner.normalise(route.config, shape) == route.config
+        assert owner.legality(route.config, shape, device).grade == "legal"
+
+
+@pytest.mark.parametrize("arch", known_devices())
+@pytest.mark.parametrize("word", CONTEST)
+def test_every_split_has_work(word: str, arch: str) -> None:
+    shape = Shape.parse(word)
+    for route in candidates(chosen(["splitk"]), shape, load_device(arch)).routes:
+        splits, block_k = route.config.number("split_k"), route.config.number("BLOCK_K")
+        blocks = -(-shape.k // block_k)
+        a_split = -(-blocks // splits)
+        assert 2 <= splits <= blocks
+        assert (splits - 1) * a_split < blocks  # the last split begins before K ends
+
+
+@pytest.mark.parametrize(
+    ("k", "block_k", "asked", "left"),
+    [
+        (7168, 512, 8, 7),  # 14 blocks: 8 splits of 2 leave one idle, 7 do not
+        (7168, 512, 6, 5),  # 5 splits of 3
+        (7168, 512, 7, 7),
+        (7168, 512, 14, 14),
+        (7168, 512, 16, 14),
+        (512, 512, 8, 1),
+        (96, 64, 4, 2),
+        (32, 128, 2, 1),
+    ],
+)
+def test_a_split_too_many_is_taken_back(k: int, block_k: int, asked: int, left: int) -> None:
+    owner, shape = family("splitk"), Shape(16, 2112, k)
+    config = owner.fallback(shape).changed(BLOCK_K=block_k, split_k=asked)
+    assert owner.normalise(config, shape)["split_k"] == left
+
+
+def test_the_grouping_of_a_single_row_of_tiles_is_written_as_one() -> None:
+    owner = family("direct")
+    config = owner.fallback(Shape(16, 64, 512)).changed(BLOCK_M=16, group_m=4)
+    assert owner.normalise(config, Shape(16, 64, 512))["group_m"] == 1
+    assert owner.normalise(config, Shape(17, 64, 512))["group_m"] == 4
+
+
+def test_points_that_launch_the_same_are_tried_once() -> None:
+    found = candidates(chosen(["direct"]), Shape(16, 2112, 7168), load_device("gfx950"))
+    assert found.collapsed > 0
+    assert {route.config["group_m"] for route in found.routes} == {1}
+
+
+def test_a_rejection_names_the_family_and_the_reason() -> None:
+    found = of_all("16x2112x7168", "gfx950")
+    assert "splitk: BLOCK_M far beyond M" in found.rejected
+    assert "fused: fewer than 256 results a warp" in found.rejected
+
+
+@pytest.mark.parametrize("arch", known_devices())
+@pytest.mark.parametrize("word", ODD)
+def test_an_odd_shape_has_a_route_at_least(word: str, arch: str) -> None:
+    shape, device = Shape.parse(word), load_device(arch)
+    for owner in families().values():
+        assert owner.legality(owner.fallback(shape), shape, device).grade == "legal"
+        for route in candidates([owner], shape, device).routes:
+            assert owner.legality(route.config, shape, device).grade == "legal"
+
+
+def test_a_setting_outside_the_space_keeps_its_default() -> None:
+    routes = of_all("64x7168x2048", "sm_90").routes
+    assert {route.config["waves_per_eu"] for route in routes} == {0}
+    assert {route.config["cache_modifier"] for route in routes} == {""}
+
+
+def test_no_family_means_no_points() -> None:
+    assert candidates([], Shape(16, 64, 64), load_device("gfx950")) == Candidates((), 0, 0, {})

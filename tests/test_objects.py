@@ -1,0 +1,59 @@
+"""Reading a compiled kernel's assembly and its metadata."""
+
+import pytest
+
+from mxtune.tuner.objects import ObjectFacts, read_assembly
+
+# Cut from what Triton 3.9.0 prints for the gemm kernel on gfx950.
+GEMM = """
+	.amdgcn_target "amdgcn-amd-amdhsa--gfx950"
+gemm:
+	buffer_load_dwordx4 v[10:13], v1, s[4:7], 0 offen
+	ds_read_b128 v[14:17], v2
+	v_mfma_scale_f32_16x16x128_f8f6f4 v[0:3], v[10:13], v[14:17], v[0:3], v5, v6 op_sel_hi:[0,0,0] cbsz:4 blgp:4
+	v_mfma_scale_f32_16x16x128_f8f6f4 v[20:23], v[10:13], v[24:27], v[20:23], v5, v7 op_sel_hi:[0,0,0] cbsz:4 blgp:4
+	v_mfma_scale_f32_32x32x64_f8f6f4 v[30:45], v[10:13], v[24:27], v[30:45], v5, v7 op_sel_hi:[0,0,0] cbsz:4 blgp:4
+	s_endpgm
+	.amdgpu_metadata
+amdhsa.kernels:
+  - .agpr_count:     0
+    .group_segment_fixed_size: 0
+    .sgpr_count:     40
+    .sgpr_spill_count: 2
+    .symbol:         gemm.kd
+    .vgpr_count:     46
+    .vgpr_spill_count: 5
+    .wavefront_size: 64
+"""  # noqa: E501
+SCALED = "v_mfma_scale_f32_16x16x128_f8f6f4"
+
+
+def test_registers_spills_and_matrix_instructions_are_read() -> None:
+    assert read_assembly("gemm", 8192, GEMM) == ObjectFacts(
+        step="gemm", lds_bytes=8192, vgpr=46, sgpr=40, spills=7, scaled_mfma=3, other_mfma=0
+    )
+
+
+def test_a_multiplication_without_the_scaled_instruction_is_an_obstacle() -> None:
+    decomposed = GEMM.replace(SCALED, "v_mfma_f32_16x16x32_bf16").replace(
+        "v_mfma_scale_f32_32x32x64_f8f6f4", "v_mfma_f32_32x32x64_f8f6f4"
+    )
+    facts = read_assembly("gemm", 0, decomposed)
+    assert (facts.scaled_mfma, facts.other_mfma) == (0, 3)
+    assert facts.obstacle == "gemm: no scaled MFMA in its assembly"
+    assert read_assembly("fused", 0, decomposed).obstacle == "fused: no scaled MFMA in its assembly"
+    assert read_assembly("reduce", 0, decomposed).obstacle is None
+    assert read_assembly("gemm", 0, GEMM).obstacle is None
+
+
+def test_a_target_without_assembly_has_no_obstacle() -> None:
+    assert ObjectFacts("gemm", lds_bytes=4096).obstacle is None
+
+
+@pytest.mark.parametrize(
+    "key", ["vgpr_count", "sgpr_count", "vgpr_spill_count", "sgpr_spill_count"]
+)
+def test_missing_metadata_is_an_error_and_never_zero(key: str) -> None:
+    text = "\n".join(line for line in GEMM.splitlines() if f".{key}:" not in line)
+    with pytest.raises(ValueError, match=rf"no \.{key} in the assembly's metadata"):
+        read_assembly("gemm", 0, text)
