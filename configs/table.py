@@ -117,15 +117,17 @@ def _shape(entry: Entry) -> tuple[int, int, int]:
 
 def _check_shapes(path: Path, table: RouteTable) -> None:
     """Refuse a shape that cannot be, or that stands more than once."""
-    seen: Counter[Shape] = Counter()
-    for place, entry in enumerate(table.routes):
-        try:
-            seen[entry.key] += 1
-        except ConfigError as error:
-            raise ConfigError(f"{path}: routes.{place}.shape: {error}") from error
+    seen = Counter(_key(path, place, entry) for place, entry in enumerate(table.routes))
     repeated = sorted(str(shape) for shape, count in seen.items() if count > 1)
     if repeated:
         raise ConfigError(f"{path}: routes: {', '.join(repeated)} stands more than once")
+
+
+def _key(path: Path, place: int, entry: Entry) -> Shape:
+    try:
+        return entry.key
+    except ConfigError as error:
+        raise ConfigError(f"{path}: routes.{place}.shape: {error}") from error
 
 
 def write_whole(path: Path, text: str) -> None:

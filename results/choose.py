@@ -6,6 +6,7 @@ from typing import Any
 
 from mxtune.configs.errors import NoRouteError
 from mxtune.configs.evidence import Checked, Measured, Modelled, Objects, RunnerUp
+from mxtune.configs.routes import Route
 from mxtune.configs.shapes import Shape
 from mxtune.configs.table import Default, DeviceInfo, Entry, Made, RouteTable
 from mxtune.kernels.family import Problem
@@ -47,7 +48,7 @@ def ranking(trials: Iterable[Trial]) -> list[Trial]:
     once is out, and so is a final of a route whose screening, where the check is, did not succeed.
     """
     trials = list(trials)
-    wrong = {trial.route for trial in trials if trial.state == "wrong"}
+    wrong = _wrong(trials)
     timed = [trial for trial in trials if _timed(trial) and trial.route not in wrong]
     screened = {trial.route: trial for trial in timed if trial.stage == "screen"}
     finals = {t.route: t for t in timed if t.stage == "final" and t.route in screened}
@@ -66,6 +67,10 @@ def scored(trials: Iterable[Trial]) -> list[Trial]:
 def by_score(trial: Trial) -> tuple[float, str]:
     """Order modelled trials; equal scores by name, so that two sweeps agree."""
     return trial.facts["score_us"], str(trial.route)
+
+
+def _wrong(trials: Iterable[Trial]) -> set[Route]:
+    return {trial.route for trial in trials if trial.state == "wrong"}
 
 
 def _by_time(trial: Trial) -> tuple[float, str]:
@@ -133,7 +138,8 @@ def _modelled(
     check = next(
         t for t in trials if t.route == best.route and t.stage == "check" and t.state == "ok"
     )
-    losers = [t for t in sorted(scored(trials), key=by_score) if t.route != best.route]
+    out = _wrong(trials) | {best.route}
+    losers = [t for t in sorted(scored(trials), key=by_score) if t.route not in out]
     rival = runner_up or (losers[0] if losers else None)
     return Modelled(
         score_us=round(best.facts["score_us"], 3),

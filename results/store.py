@@ -6,6 +6,7 @@ what is learnt later about the same route (finals, a check) is a further trial o
 
 import json
 import sqlite3
+import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
@@ -20,6 +21,7 @@ from mxtune.results.trial import Session, Trial
 VERSION = 1
 STORE_FILE = "trials.sqlite"  # its name in the folder of a sweep
 _APPLICATION = 0x6D787475  # "mxtu": tells our files from other SQLite databases
+_BUSY_S = 30  # how long a process waits while others write
 
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS sessions (
@@ -62,7 +64,7 @@ class Store:
         try:
             if create:
                 path.parent.mkdir(parents=True, exist_ok=True)
-            connection = sqlite3.connect(path, timeout=30, isolation_level=None)
+            connection = sqlite3.connect(path, timeout=_BUSY_S, isolation_level=None)
             try:
                 _prepare(connection, path, create=create)
             except BaseException:
@@ -135,12 +137,11 @@ class Store:
 
 def _prepare(connection: sqlite3.Connection, path: Path, *, create: bool) -> None:
     """Set up an empty database, or check that one is a store of this version."""
-    connection.execute("PRAGMA busy_timeout = 30000")
     tables = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
     if tables == 0 and not create:
         raise StoreError(f"{path}: an empty file; a sweep makes a store")
     if tables == 0:
-        connection.execute("PRAGMA journal_mode = WAL")
+        _journal_ahead(connection)
         connection.executescript(
             f"BEGIN IMMEDIATE; PRAGMA application_id = {_APPLICATION};"
             f" PRAGMA user_version = {VERSION}; {_SCHEMA} COMMIT;"
@@ -153,7 +154,21 @@ def _prepare(connection: sqlite3.Connection, path: Path, *, create: bool) -> Non
         raise StoreError(f"{path}: store version {version}; this mxtune reads version {VERSION}")
     damage = connection.execute("PRAGMA quick_check(1)").fetchone()[0]
     if damage != "ok":
-        raise StoreError(f"{path}: damaged ({damage}); move it aside and sweep again")
+        fault = damage.splitlines()[-1]  # after a line that names the database
+        raise StoreError(f"{path}: damaged ({fault}); move it aside and sweep again")
+
+
+def _journal_ahead(connection: sqlite3.Connection) -> None:
+    """Turn write-ahead logging on; SQLite does not wait for another process that does the same."""
+    deadline = time.monotonic() + _BUSY_S
+    while True:
+        try:
+            connection.execute("PRAGMA journal_mode = WAL")
+            return
+        except sqlite3.OperationalError:
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(0.01)
 
 
 def _row(trial: Trial) -> tuple[Any, ...]:

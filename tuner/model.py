@@ -2,12 +2,14 @@
 
 It ranks; its microseconds are not measurements and are never shown as if they were. Per step
 
-    launch  +  max(unique bytes / bandwidth, rounds x iterations x slowest of what one needs)
+    launch  +  max(unique bytes / bandwidth, rounds x (prologue + iterations x one iteration))
 
-where a CU holds a few programs at once, which share its units and hide each other's latency.
-Constants without a device of their own are for gfx950 and come from public winners and assembly:
-a CU streams about 55 GB/s of operands; a load takes about 2000 cycles under load; the portable
-quantiser issues about 17 vector instructions a value on 64 lanes in 4 cycles on each of 4 SIMDs.
+A CU holds a few programs at once, which share its units and hide each other's latency. An iteration
+takes what one program needs by itself (the latency that its stages leave, then its arithmetic) or
+what all programs of the CU need of a shared unit, whichever is longer. Constants without a device
+of their own are for gfx950 and come from public winners and from assembly: a CU streams about
+55 GB/s of operands; a load takes about 2000 cycles under load; the portable quantiser issues about
+17 vector instructions for each value of a lane, 4 cycles each.
 """
 
 from collections.abc import Sequence
@@ -20,8 +22,9 @@ from mxtune.kernels.family import Step
 _STREAM_BYTES_PER_CYCLE = 22.0
 _LATENCY_CYCLES = 2000.0
 _PROLOGUE_CYCLES = 2500.0
-_QUANTISE_CYCLES = 17 * 4 / (64 * 4)  # a value
-_UNPACK_CYCLES = 0.12  # a byte of codes, where dot_scaled is emulated
+_QUANTISE_CYCLES = 17 * 4 / 64  # a value, on one SIMD
+_UNPACK_CYCLES = 0.5  # a byte of codes, on one SIMD, where dot_scaled is emulated
+_SIMDS = 4
 _RESIDENT = 4  # programs a CU holds; LDS and registers allow about that many small tiles
 
 
@@ -76,13 +79,13 @@ def _work_us(step: Step, device: Device) -> float:
     resident = min(each_cu, _RESIDENT)
     rounds = -(-each_cu // resident)
     flops_per_cycle = device.fp4_tflops * 1e3 / (device.clock_ghz * device.compute_units)
-    shared = max(
-        work.flops / flops_per_cycle,
-        work.load_bytes / _STREAM_BYTES_PER_CYCLE,
-        work.quantised * _QUANTISE_CYCLES + _unpacking(step, device),
-    )
-    stages = max(1, step.options.get("num_stages", 1))
-    iteration = max(_LATENCY_CYCLES / stages, resident * shared)
+    matrix = work.flops / flops_per_cycle
+    vector = work.quantised * _QUANTISE_CYCLES + _unpacking(step, device)
+    shared = max(matrix, work.load_bytes / _STREAM_BYTES_PER_CYCLE, vector / _SIMDS)
+    ahead = min(step.options["num_stages"] - 1, work.iterations - 1)  # loads in flight at once
+    exposed = _LATENCY_CYCLES / max(1, ahead)
+    own = exposed + matrix + vector / min(_SIMDS, step.options["num_warps"])
+    iteration = max(own, resident * shared)
     cycles = rounds * (_PROLOGUE_CYCLES + work.iterations * iteration)
     return cycles / (device.clock_ghz * 1e3)
 
