@@ -6,11 +6,14 @@ inspected for an absent GPU is what will run on a present one.
 """
 
 import importlib
+from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 from mxtune.configs.devices import Device
 from mxtune.configs.errors import MissingError
-from mxtune.kernels.family import BYTES, INT32, Buffer, Step
+from mxtune.configs.routes import Value
+from mxtune.kernels.family import BYTES, INT32, Step
 
 # One binary serves every M and every split: these are never specialised on.
 _DYNAMIC = frozenset({"M", "split_blocks"})
@@ -44,7 +47,11 @@ def version_pair(version: str) -> tuple[int, int]:
 def kernel_function(step: Step) -> Any:
     """Import the Triton function of a step, compiled or interpreted as this process is set up."""
     require_triton()
-    module, function = step.kernel.split(":")
+    return _function(step.kernel)
+
+
+def _function(kernel: str) -> Any:
+    module, function = kernel.split(":")
     return getattr(importlib.import_module(f"mxtune.kernels.device.{module}"), function)
 
 
@@ -59,51 +66,61 @@ def build(step: Step, device: Device) -> Any:
 
     Raises whatever Triton raises: a config that does not compile is the caller's result.
     """
-    function = kernel_function(step)
+    names: list[str] = kernel_function(step).arg_names
+    parameters = tuple(_parameter(step, device, name) for name in names)
+    # Fusing a multiply into an add rounds once less: the quantiser must round as torch does.
+    options = {**step.options, "enable_fp_fusion": False}
+    return _compiled(step.kernel, parameters, tuple(sorted(options.items())), device)
+
+
+@dataclass(frozen=True, slots=True)
+class _Parameter:
+    """How Triton sees one parameter of a kernel; ``constant`` counts if the type is constexpr."""
+
+    name: str
+    type: str
+    constant: Value | bool = 0
+    divisible: bool = False
+    in_2gb: bool = False  # lets AMD's compiler use buffer loads
+
+
+def _parameter(step: Step, device: Device, name: str) -> _Parameter:
+    """Specialise a parameter as Triton's JIT does."""
+    if name in step.buffers:
+        buffer = step.buffers[name]
+        near = device.backend == "hip" and buffer.elements * BYTES[buffer.dtype] <= INT32
+        return _Parameter(name, f"*{buffer.dtype}", divisible=buffer.aligned, in_2gb=near)
+    value = {**step.integers, **step.constants}[name]
+    if name in step.constants or (name.startswith("stride") and value == 1):
+        return _Parameter(name, "constexpr", value)  # a unit stride makes loads along it wide
+    number = step.integers[name]
+    kind = "i32" if -INT32 <= number <= INT32 else "i64"
+    return _Parameter(name, kind, divisible=name not in _DYNAMIC and number % _ALIGNMENT == 0)
+
+
+@lru_cache(maxsize=256)
+def _compiled(
+    kernel: str,
+    parameters: tuple[_Parameter, ...],
+    options: tuple[tuple[str, int], ...],
+    device: Device,
+) -> Any:
     import triton
     from triton.backends.compiler import GPUTarget
     from triton.compiler import ASTSource
 
+    attributes = {(at,): _facts(p) for at, p in enumerate(parameters) if p.divisible or p.in_2gb}
+    source = ASTSource(
+        _function(kernel),
+        {p.name: p.type for p in parameters},
+        {p.name: p.constant for p in parameters if p.type == "constexpr"},
+        attributes,
+    )
     arch = int(device.arch.removeprefix("sm_")) if device.backend == "cuda" else device.arch
     target = GPUTarget(device.backend, arch, device.warp_size)
-    source = ASTSource(function, *_specialisation(step, device, function.arg_names))
-    # Fusing a multiply into an add rounds once less: the quantiser must round as torch does.
-    options = {**step.options, "enable_fp_fusion": False}
-    return triton.compile(source, target=target, options=options)
+    return triton.compile(source, target=target, options=dict(options))
 
 
-def _specialisation(
-    step: Step, device: Device, names: list[str]
-) -> tuple[dict[str, str], dict[str, Any], dict[tuple[int], list[list[Any]]]]:
-    """Return Triton's signature, constants and attributes of a step, as its JIT chooses them."""
-    signature: dict[str, str] = {}
-    constants: dict[str, Any] = {}
-    attributes: dict[tuple[int], list[list[Any]]] = {}
-    for index, name in enumerate(names):
-        if name in step.buffers:
-            signature[name] = f"*{step.buffers[name].dtype}"
-            facts = _pointer_facts(step.buffers[name], device)
-        elif name in step.integers and not _folded(name, step.integers[name]):
-            value = step.integers[name]
-            signature[name] = "i32" if -INT32 <= value <= INT32 else "i64"
-            divides = name not in _DYNAMIC and value % _ALIGNMENT == 0
-            facts = [["tt.divisibility", _ALIGNMENT]] if divides else []
-        else:
-            signature[name] = "constexpr"
-            constants[name] = {**step.integers, **step.constants}[name]
-            facts = []
-        if facts:
-            attributes[(index,)] = facts
-    return signature, constants, attributes
-
-
-def _pointer_facts(buffer: Buffer, device: Device) -> list[list[Any]]:
-    facts: list[list[Any]] = [["tt.divisibility", _ALIGNMENT]] if buffer.aligned else []
-    if device.backend == "hip" and buffer.elements * BYTES[buffer.dtype] <= INT32:
-        facts.append(["tt.pointer_range", 32])  # lets AMD's compiler use buffer loads
-    return facts
-
-
-def _folded(name: str, value: int) -> bool:
-    """Whether an integer is compiled in: a unit stride, so that loads along it are wide."""
-    return name.startswith("stride") and value == 1
+def _facts(parameter: _Parameter) -> list[list[Any]]:
+    facts: list[list[Any]] = [["tt.divisibility", _ALIGNMENT]] if parameter.divisible else []
+    return facts + ([["tt.pointer_range", 32]] if parameter.in_2gb else [])

@@ -84,6 +84,12 @@ class Mxfp4Weight:
             )
         return self._scales[layout]
 
+    def copy(self) -> "Mxfp4Weight":
+        """Return the same weight in memory of its own, in the layouts that exist so far."""
+        codes = {layout: tensor.clone() for layout, tensor in self._codes.items()}
+        scales = {layout: tensor.clone() for layout, tensor in self._scales.items()}
+        return Mxfp4Weight(codes, scales, self.n, self.k, self.rule)
+
     def dequantised(self) -> "Tensor":
         """Return the values as fp32 [N, K]."""
         return formats.dequantise(self.codes(PLAIN), self.scales(PLAIN))

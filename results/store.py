@@ -7,7 +7,7 @@ what is learnt later about the same route (finals, a check) is a further trial o
 import json
 import sqlite3
 import time
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -119,7 +119,7 @@ class Store:
             yield from (_trial(row) for row in rows)
 
     @contextmanager
-    def _reading(self) -> Iterator[None]:
+    def _reading(self) -> Generator[None, None, None]:
         """Turn what reading a damaged row raises into a StoreError."""
         try:
             yield
@@ -165,8 +165,8 @@ def _journal_ahead(connection: sqlite3.Connection) -> None:
         try:
             connection.execute("PRAGMA journal_mode = WAL")
             return
-        except sqlite3.OperationalError:
-            if time.monotonic() > deadline:
+        except sqlite3.OperationalError as error:  # noqa: PERF203  it is what the loop is for
+            if "locked" not in str(error) or time.monotonic() > deadline:
                 raise
             time.sleep(0.01)
 

@@ -72,7 +72,7 @@ def test_the_answer_follows_the_rule_of_the_weight(rule: str) -> None:
     assert verdict_on(right, rule=rule).ok
 
 
-def returns_zeros(a: Tensor, weight: Mxfp4Weight, c: Tensor) -> None:
+def returns_zeros(a: Tensor, weight: Mxfp4Weight, c: Tensor) -> None:  # noqa: ARG001
     c.zero_()
 
 
@@ -103,9 +103,9 @@ def test_wrong_values_are_refused_with_the_worst_position(compute: Compute) -> N
     # BL-083
     verdict = verdict_on(compute)
     assert not verdict.ok
-    assert re.fullmatch(
-        r"\d+ of 2048 wrong, worst at \(\d+, \d+\): \S+ for \S+", verdict.reason
-    ), verdict.reason
+    assert re.fullmatch(r"\d+ of 2048 wrong, worst at \(\d+, \d+\): \S+ for \S+", verdict.reason), (
+        verdict.reason
+    )
     assert verdict.worst > 1
 
 

@@ -5,6 +5,7 @@ from functools import partial
 from typing import Any
 
 from mxtune.configs.devices import Device
+from mxtune.configs.regimes import Regime
 from mxtune.configs.routes import Route
 from mxtune.configs.settings import Settings, for_child
 from mxtune.configs.shapes import Shape
@@ -18,6 +19,7 @@ from mxtune.tuner.worker import Outcome
 
 DEFAULT_CANDIDATES = 400  # of each shape, the best modelled first
 FINALISTS = 8
+FINAL_ROUNDS = 100
 
 _RUN_LIMIT_S = 30.0  # one candidate: load, check twice, time
 _SOUND = frozenset({"OutOfLdsError", "OutOfResources", "NoRouteError", "CompilationError"})
@@ -32,7 +34,7 @@ def sweep_measured(
     """Yield a trial for each candidate as it is measured, then the finals of its shape."""
     by_shape = {task.shape: task for task in tasks}
     bench = Crew(
-        partial(gpu_service, device, gpu),
+        partial(gpu_service, device, gpu, Regime()),
         size=1,
         limit_s=_RUN_LIMIT_S,
         variables=for_child(settings, interpret=False),
@@ -50,7 +52,7 @@ def sweep_measured(
                     continue
                 if _finalists(task):
                     playing.add(shape)
-                    bench.submit((shape, _FINAL), FinalJob(shape, _finalists(task)))
+                    bench.submit((shape, _FINAL), FinalJob(shape, _finalists(task), FINAL_ROUNDS))
                 else:
                     unfinished.remove(shape)
                     yield Done(shape)

@@ -4,21 +4,18 @@ import hashlib
 from dataclasses import asdict
 from datetime import datetime, timezone
 from pathlib import Path
-from typing import Literal
 
 import mxtune
 from mxtune.configs.devices import Device
+from mxtune.configs.regimes import Regime
 from mxtune.results.trial import Session
 from mxtune.tuner.machine import Machine
-from mxtune.tuner.timing import REGIME
 
 RULE = "even"  # the scale rule that every route of ours quantises by
 
-Kind = Literal["measured", "modelled"]
 
-
-def session_of(device: Device, machine: Machine, kind: Kind) -> Session:
-    """Describe a sweep on ``device`` by this machine."""
+def session_of(device: Device, machine: Machine, regime: Regime | None) -> Session:
+    """Describe a sweep on ``device`` by this machine: measured in ``regime``, or modelled."""
     return Session.of(
         {
             "arch": device.arch,
@@ -30,15 +27,15 @@ def session_of(device: Device, machine: Machine, kind: Kind) -> Session:
                 "partition": None,
             },
             "device_description": asdict(device),
-            "kind": kind,
+            "kind": "measured" if regime else "modelled",
             "at": datetime.now(timezone.utc).isoformat(timespec="seconds"),
             "mxtune": mxtune.__version__,
             "torch": machine.torch,
             "triton": machine.triton,
             "aiter": None,
-            "driver": machine.driver if kind == "measured" else None,
+            "driver": machine.driver if regime else None,
             "rule": RULE,
-            "regime": REGIME if kind == "measured" else None,
+            "regime": str(regime) if regime else None,
             "code": code_hash(),
         }
     )

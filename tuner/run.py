@@ -10,6 +10,7 @@ from typing import Literal
 
 from mxtune.configs.devices import Device, bare_arch, load_device
 from mxtune.configs.errors import ConfigError, MissingError, WrongResultError
+from mxtune.configs.regimes import Regime
 from mxtune.configs.routes import Route, Value
 from mxtune.configs.settings import Settings, for_child
 from mxtune.configs.shapes import Shape
@@ -23,6 +24,7 @@ from mxtune.tuner.check import SEEDS, Verdict
 from mxtune.tuner.interpret import Interpreted, InterpretJob, interpret_service
 from mxtune.tuner.machine import Machine
 from mxtune.tuner.measure import FinalJob, Finals, Screened, ScreenJob, gpu_service
+from mxtune.tuner.measured import FINAL_ROUNDS
 from mxtune.tuner.model import moved_bytes, roofline_us
 from mxtune.tuner.sweep import OFFLINE_TARGET
 
@@ -129,9 +131,9 @@ def _interpreted(shape: Shape, device: Device, choice: Choice, settings: Setting
 
 
 def _on_gpu(shape: Shape, device: Device, choice: Choice, settings: Settings) -> Report:
-    jobs = [ScreenJob(shape, choice.route), FinalJob(shape, (choice.route,))]
+    jobs = [ScreenJob(shape, choice.route), FinalJob(shape, (choice.route,), FINAL_ROUNDS)]
     variables = for_child(settings, interpret=False)
-    answers = ask(partial(gpu_service, device, "cuda:0"), jobs, variables, LIMIT_S)
+    answers = ask(partial(gpu_service, device, "cuda:0", Regime()), jobs, variables, LIMIT_S)
     screened: Screened = next(answers)
     _accept(choice.route, screened.verdict)
     finals: Finals = next(answers)

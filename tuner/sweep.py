@@ -7,6 +7,7 @@ from pathlib import Path
 
 from mxtune.configs.devices import Device, load_device
 from mxtune.configs.errors import MissingError, MxtuneError, NoRouteError
+from mxtune.configs.regimes import Regime
 from mxtune.configs.settings import Settings
 from mxtune.configs.shapes import Shape
 from mxtune.configs.table import RouteTable
@@ -85,7 +86,7 @@ def sweep(request: Request, machine: Machine, settings: Settings) -> Iterator[Ev
     device, gpu = target_of(request.target, machine)
     families = chosen(request.families)
     way = measured if gpu else offline
-    session = session_of(device, machine, "measured" if gpu else "modelled")
+    session = session_of(device, machine, Regime() if gpu else None)
     store = Store.open(request.out / STORE_FILE, create=True)
     try:
         number = store.session(session)

@@ -28,7 +28,8 @@ def interpreter() -> Iterator[Crew]:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool:
-    crew: Crew = pyfuncitem.funcargs["interpreter"]
+    crew = pyfuncitem.funcargs["interpreter"]
+    assert isinstance(crew, Crew)
     taken = inspect.signature(pyfuncitem.obj).parameters
     arguments = {name: pyfuncitem.funcargs[name] for name in taken}
     crew.submit(None, (str(pyfuncitem.path), pyfuncitem.originalname, arguments))

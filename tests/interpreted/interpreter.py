@@ -30,7 +30,8 @@ def failure(call: Call) -> str:
 @cache
 def _module(path: str) -> ModuleType:
     spec = spec_from_file_location(Path(path).stem, path)
-    assert spec and spec.loader
+    assert spec
+    assert spec.loader
     module = module_from_spec(spec)
     spec.loader.exec_module(module)
     return module

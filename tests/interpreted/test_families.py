@@ -24,11 +24,12 @@ SHAPES = [
 ]
 # Scales are read as they lie where a tile is whole 32 x 8 groups, as in every fallback; both of
 # these gather them byte by byte, one for its BLOCK_K and one for its BLOCK_N.
-VARIED: list[dict[str, Value]] = [
-    {"BLOCK_M": 32, "BLOCK_N": 32, "BLOCK_K": 128, "group_m": 4, "split_k": 4}
-    | {"partial_dtype": "fp32", "quant_m": 32, "quant_k": 64, "reduce_m": 32, "reduce_n": 128},
-    {"BLOCK_M": 16, "BLOCK_N": 16, "BLOCK_K": 256, "group_m": 2, "split_k": 2}
-    | {"partial_dtype": "fp32", "quant_m": 8, "quant_k": 512, "reduce_m": 16, "reduce_n": 16},
+FP32: dict[str, Value] = {"partial_dtype": "fp32"}
+GROUPED: dict[str, Value] = FP32 | {"BLOCK_M": 32, "BLOCK_N": 32, "BLOCK_K": 128, "group_m": 4}
+NARROW: dict[str, Value] = FP32 | {"BLOCK_M": 16, "BLOCK_N": 16, "BLOCK_K": 256, "group_m": 2}
+VARIED = [
+    GROUPED | {"split_k": 4, "quant_m": 32, "quant_k": 64, "reduce_m": 32, "reduce_n": 128},
+    NARROW | {"split_k": 2, "quant_m": 8, "quant_k": 512, "reduce_m": 16, "reduce_n": 16},
 ]
 GFX950 = load_device("gfx950")
 NAMES = sorted(families())
@@ -36,7 +37,7 @@ SPLITTING = [name for name in NAMES if any(t.name == "split_k" for t in family(n
 
 
 def config_of(name: str, shape: Shape, settings: dict[str, Value]) -> Config:
-    """The fallback with those of ``settings`` that the family has, in as many splits as K allows."""
+    """The fallback changed by those settings that the family has, in no more splits than blocks."""
     owner = family(name)
     config = owner.fallback(shape)
     config = config.changed(**{key: value for key, value in settings.items() if key in config})

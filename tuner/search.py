@@ -1,0 +1,133 @@
+"""Which candidates of a shape to try, given what the ones before came to.
+
+First the seeds: routes already known to win (here, at neighbouring shapes, in an imported table)
+and the best of the model, families in turn. Then steps from the best few to routes that differ in
+one setting by one notch, as long as that finds something faster. The search only names routes; who
+tries them (a GPU, a recording) tells it the outcome.
+"""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+
+from mxtune.configs.errors import ConfigError
+from mxtune.configs.routes import Route, Value
+from mxtune.results.trial import Trial
+from mxtune.tuner.task import Task
+
+
+@dataclass(frozen=True, slots=True)
+class Effort:
+    """How hard to look: the thresholds of a search, in one place."""
+
+    name: str
+    seeds: int | None  # the best modelled candidates; None: all of them
+    rounds: int  # of local refinement, at most
+    around: int  # of the best candidates that each round starts from
+    finalists: int  # at most, beside the incumbents; 0: every right candidate plays
+    final_rounds: int
+    audit: int = 0  # candidates that pruning left out which are tried all the same
+
+
+# A candidate is dropped while it is being timed once its median exceeds these multiples of the best
+# of its shape: after 3 readings, then after 10 (the thresholds of PyTorch's TunableOp).
+DROP_AFTER = ((3, 1.5), (10, 1.15))
+
+EFFORTS = {
+    effort.name: effort
+    for effort in (
+        Effort("quick", seeds=15, rounds=1, around=2, finalists=6, final_rounds=60),
+        Effort("default", seeds=45, rounds=4, around=4, finalists=8, final_rounds=100),
+        Effort(
+            "exhaustive", seeds=None, rounds=0, around=0, finalists=0, final_rounds=30, audit=24
+        ),
+    )
+}
+
+
+def effort_of(name: str) -> Effort:
+    """Return an effort by name."""
+    if name not in EFFORTS:
+        raise ConfigError(f"no effort is called {name!r}: one of {', '.join(EFFORTS)}")
+    return EFFORTS[name]
+
+
+@dataclass(slots=True)
+class Search:
+    """The search of one shape."""
+
+    task: Task
+    effort: Effort
+    known: tuple[Route, ...] = ()  # routes that won elsewhere, tried first
+    asked: set[Route] = field(default_factory=set[Route])
+    rounds_left: int = 0
+    best: Route | None = None
+
+    def __post_init__(self) -> None:
+        self.rounds_left = self.effort.rounds
+        self.asked.update(trial.route for trial in self.task.trials if trial.stage == "screen")
+
+    def ask(self) -> list[Route]:
+        """Return the next routes to try; none while answers are missing, or at the end."""
+        if self.waiting:
+            return []
+        batch = [route for route in self._seeds() if route not in self.asked]
+        while not batch and self.rounds_left:
+            batch = self._refinements()
+        self.asked.update(batch)
+        return batch
+
+    @property
+    def waiting(self) -> bool:
+        """Whether a route that was asked for has no outcome yet."""
+        told = {trial.route for trial in self.task.trials if trial.stage == "screen"}
+        return not self.asked <= told
+
+    def _seeds(self) -> Iterator[Route]:
+        legal = set(self.task.found.routes)
+        yield from (route for route in self.known if route in legal)
+        yield from self.task.ranked[: self.effort.seeds]
+
+    def _refinements(self) -> list[Route]:
+        """Take one round: the untried neighbours of the best, if the last round found a better."""
+        leaders = [trial.route for trial in fastest(self.task.trials)][: self.effort.around]
+        if not leaders or leaders[0] == self.best:
+            self.rounds_left = 0
+            return []
+        self.rounds_left -= 1
+        self.best = leaders[0]
+        axes = notches(self.task.found.routes)
+        legal = set(self.task.found.routes)
+        steps = (step for route in leaders for step in neighbours(route, axes))
+        return [r for r in dict.fromkeys(steps) if r in legal and r not in self.asked]
+
+
+def fastest(trials: Iterable[Trial]) -> list[Trial]:
+    """Return the right candidates by their first reading, the fastest first."""
+    right = [t for t in trials if t.stage == "screen" and t.state == "ok" and t.samples_us]
+    return sorted(right, key=lambda t: (t.median_us, str(t.route)))
+
+
+Axes = dict[tuple[str, str], list[Value]]
+
+
+def notches(routes: Iterable[Route]) -> Axes:
+    """Return the values of each setting of each family that occur, in order."""
+    seen: dict[tuple[str, str], set[Value]] = {}
+    for route in routes:
+        for name, value in route.config.items():
+            seen.setdefault((route.family, name), set()).add(value)
+    return {axis: sorted(values, key=_notch) for axis, values in seen.items()}
+
+
+def _notch(value: Value) -> tuple[int, str]:
+    return (value, "") if isinstance(value, int) else (0, value)
+
+
+def neighbours(route: Route, axes: Axes) -> Iterator[Route]:
+    """Yield the routes one notch away along one setting, legal or not."""
+    for name, value in route.config.items():
+        values = axes.get((route.family, name), [])
+        at = values.index(value) if value in values else -1
+        for index in (at - 1, at + 1):
+            if at >= 0 and 0 <= index < len(values):
+                yield Route(route.family, route.config.changed(**{name: values[index]}))
