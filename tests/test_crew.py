@@ -3,7 +3,7 @@
 import time
 from functools import partial
 
-import psutil
+import psutil  # type: ignore[import-untyped]
 
 from mxtune.tuner.crew import Crew, Finished, wait
 from mxtune.tuner.worker import Factory
@@ -103,9 +103,9 @@ def test_a_hang_costs_its_own_job_only() -> None:
 
 
 def test_every_job_is_accounted_for_if_no_worker_can_start() -> None:
-    with crew(partial(int, "seven")) as one:
+    with crew(partial(getattr, None, "service")) as one:
         submit(one, "first", "second")
-        reason = "exit status 1: ValueError: invalid literal for int() with base 10: 'seven'"
+        reason = "exit status 1: AttributeError: 'NoneType' object has no attribute 'service'"
         assert outcomes(finish(one)) == [
             ("first", "crashed", reason),
             ("second", "crashed", reason),

@@ -13,7 +13,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-import psutil
+import psutil  # type: ignore[import-untyped]
 import pytest
 
 from mxtune.configs.devices import load_device
@@ -162,7 +162,7 @@ def until(process: "subprocess.Popen[str]", condition: Callable[[], bool]) -> li
         assert process.poll() is None, "the sweep ended before the moment came"
         assert time.monotonic() < deadline
         time.sleep(0.005)
-    return psutil.Process(process.pid).children(recursive=True)
+    return list(psutil.Process(process.pid).children(recursive=True))
 
 
 @pytest.mark.parametrize("stage", ["screen", "check"])

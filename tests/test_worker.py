@@ -9,7 +9,7 @@ from functools import partial
 from multiprocessing.connection import wait
 from pathlib import Path
 
-import psutil
+import psutil  # type: ignore[import-untyped]
 import pytest
 
 from mxtune.tuner.worker import Factory, Outcome, Worker
@@ -50,7 +50,7 @@ def evaluated(job: str, **variables: str) -> Outcome:
 
 
 def alive(pid: int) -> bool:
-    return psutil.pid_exists(pid) and psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
+    return bool(psutil.pid_exists(pid) and psutil.Process(pid).status() != psutil.STATUS_ZOMBIE)
 
 
 def test_a_job_is_answered_with_its_value() -> None:
@@ -143,8 +143,8 @@ def test_a_worker_that_died_idle_is_told_at_the_next_job(worker: Worker) -> None
     ("factory", "reason"),
     [
         (
-            partial(int, "seven"),
-            "exit status 1: ValueError: invalid literal for int() with base 10: 'seven'",
+            partial(getattr, None, "service"),
+            "exit status 1: AttributeError: 'NoneType' object has no attribute 'service'",
         ),
         (partial(os._exit, 7), "exit status 7"),
     ],

@@ -1,0 +1,115 @@
+"""A task: every candidate of a shape is accounted for, and none is tried twice."""
+
+from collections.abc import Mapping
+
+import pytest
+
+from mxtune.configs.devices import load_device
+from mxtune.configs.routes import Config, Route
+from mxtune.configs.shapes import Shape
+from mxtune.kernels.candidates import Candidates
+from mxtune.kernels.registry import families
+from mxtune.results.trial import BASELINE, FLOOR, Stage, State, Trial
+from mxtune.tuner.model import score_us
+from mxtune.tuner.task import Task, make_task, state_of
+from mxtune.tuner.worker import Outcome
+
+MI355X = load_device("gfx950")
+SHAPE = Shape(1, 32, 128)
+A, B, C, D = (Route("fused", Config.of({"BLOCK_M": m})) for m in (16, 32, 64, 128))
+
+
+def task(*trials: Trial, rejected: Mapping[str, int] | None = None) -> Task:
+    """Return the task of four candidates, the last of them beyond the limit."""
+    found = Candidates((A, B, C, D), points=9, collapsed=2, rejected=rejected or {})
+    return Task(SHAPE, MI355X, found, (A, B, C), list(trials))
+
+
+def trial(
+    route: Route, stage: Stage = "screen", state: State = "ok", reason: str = "", score: float = 5.0
+) -> Trial:
+    return Trial(SHAPE, route, stage, state, reason, facts={"score_us": score})
+
+
+def all_families(most: int | None, *known: Trial) -> Task:
+    return make_task(SHAPE, tuple(families().values()), MI355X, most, known)
+
+
+def test_a_candidate_is_untried_until_its_first_look() -> None:
+    half = task(trial(A), trial(C, state="crashed"))
+    assert half.untried == [B]
+    assert (half.looked_at, len(half.ranked), half.skipped) == (2, 3, 1)
+
+
+def test_a_check_is_no_first_look() -> None:
+    assert task(trial(A, "check")).untried == [A, B, C]
+
+
+def test_every_candidate_that_was_tried_has_one_state() -> None:
+    states = task(trial(A), trial(B, state="hung"), trial(C, state="failed_compile")).states()
+    assert states == {"ok": 1, "hung": 1, "failed_compile": 1}
+
+
+def test_the_latest_word_on_a_candidate_counts() -> None:
+    states = task(trial(A), trial(B), trial(A, "check", "wrong"), trial(B, "check")).states()
+    assert states == {"wrong": 1, "ok": 1}
+
+
+def test_what_was_timed_beside_the_candidates_is_none() -> None:
+    assert task(trial(BASELINE, "final"), trial(FLOOR, "final")).states() == {}
+
+
+def test_a_shape_is_solved_once_a_route_was_found_right() -> None:
+    assert not task(trial(A)).solved
+    assert not task(trial(A), trial(A, "check", "wrong")).solved
+    assert task(trial(A), trial(A, "check", "wrong"), trial(B), trial(B, "check")).solved
+
+
+def test_the_first_failure_tells_why_a_shape_is_unsolved() -> None:
+    failed = task(trial(A), trial(B, state="crashed", reason="SIGSEGV"), trial(C, state="hung"))
+    assert failed.first_failure == "SIGSEGV"
+
+
+def test_without_a_trial_the_commonest_refusal_tells() -> None:
+    refused = task(rejected={"fused: too wide": 3, "direct: too deep": 40})
+    assert refused.first_failure == "direct: too deep"
+
+
+def test_a_limit_takes_the_families_in_turn() -> None:
+    everything = all_families(None)
+    assert [r.family for r in everything.ranked] == ["fused", "direct"] * 3
+    assert all_families(3).ranked == everything.ranked[:3]
+    assert all_families(3).skipped == 3
+
+
+def test_each_family_ranks_its_candidates_by_the_model() -> None:
+    everything = all_families(None)
+    for name in ("fused", "direct"):
+        routes = [route for route in everything.ranked if route.family == name]
+        scores = [score_us(everything.steps(route), MI355X) for route in routes]
+        assert len(scores) == 3
+        assert scores == sorted(scores)
+
+
+def test_known_trials_of_wanted_routes_are_taken_in() -> None:
+    best, worst = all_families(None).ranked[0], all_families(None).ranked[-1]
+    known = (trial(best), trial(worst), trial(FLOOR, "final"), trial(Route("gone", Config())))
+    resumed = all_families(2, *known)
+    assert resumed.trials == [known[0], known[2]]
+    assert resumed.untried == list(resumed.ranked[1:])
+
+
+@pytest.mark.parametrize(
+    ("outcome", "state"),
+    [
+        (Outcome("crashed", reason="SIGSEGV"), "crashed"),
+        (Outcome("hung"), "hung"),
+        (Outcome("raised", error="OutOfLdsError"), "out_of_resources"),
+        (Outcome("raised", error="OutOfResources"), "out_of_resources"),
+        (Outcome("raised", error="OutOfMemoryError"), "oom"),
+        (Outcome("raised", error="MemoryError"), "oom"),
+        (Outcome("raised", error="CompilationError"), "failed_compile"),
+    ],
+)
+def test_an_outcome_is_translated_into_a_state(outcome: Outcome, state: State) -> None:
+    assert state_of(outcome, otherwise="failed_compile") == state
