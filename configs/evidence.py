@@ -56,6 +56,7 @@ class Measured(_Strict):
     low_us: Microseconds  # 10th and 90th percentile of the samples
     high_us: Microseconds
     rounds: int
+    ties: int = 1  # routes that finals could not tell from the fastest, itself included
     floor_us: Microseconds | None = None  # an event pair around nothing, in the same run
     baseline: str = ""  # what ran interleaved with it
     baseline_us: Microseconds | None = None

@@ -137,7 +137,7 @@ class Tunable:
     def obstacle(self, value: object) -> str | None:
         """Say why ``value`` cannot be used, or None."""
         if self.choices:
-            if value not in self.choices or isinstance(value, bool):
+            if value not in self.choices or isinstance(value, bool | float):
                 known = ", ".join(map(repr, self.choices))
                 return f"{self.name} must be one of {known}, not {value!r}"
         elif not isinstance(value, int) or isinstance(value, bool) or value < self.least:

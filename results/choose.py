@@ -1,9 +1,10 @@
 """From trials to a route table: the fastest of what was right."""
 
-from collections.abc import Iterable, Iterator
-from statistics import median, quantiles
+from collections import Counter
+from collections.abc import Iterable
 from typing import Any
 
+from mxtune.configs.devices import Device
 from mxtune.configs.errors import NoRouteError
 from mxtune.configs.evidence import Checked, Measured, Modelled, Objects, RunnerUp
 from mxtune.configs.routes import Route
@@ -12,11 +13,11 @@ from mxtune.configs.table import Default, DeviceInfo, Entry, Made, RouteTable
 from mxtune.kernels.family import Problem
 from mxtune.kernels.registry import fallback_route, families, family
 from mxtune.results.devices import device_of
+from mxtune.results.finals import preferred, ties_of
+from mxtune.results.statistics import spread
 from mxtune.results.trial import BASELINE, FLOOR, Session, Trial
 
-_DEFAULT_SHAPE = Shape(
-    64, 64, 256
-)  # the default route must be legal anywhere; this only sets its tile
+_DEFAULT_SHAPE = Shape(64, 64, 256)  # sets the tile of the default route, which is always legal
 
 
 def table_of(session: Session, trials: Iterable[Trial]) -> RouteTable:
@@ -27,7 +28,14 @@ def table_of(session: Session, trials: Iterable[Trial]) -> RouteTable:
     by_shape: dict[Shape, list[Trial]] = {}
     for trial in trials:
         by_shape.setdefault(trial.shape, []).append(trial)
-    entries = [entry for shape in sorted(by_shape) for entry in _entry(session, by_shape[shape])]
+    ranked = {shape: ranking(by_shape[shape]) for shape in sorted(by_shape)}
+    device = device_of(session)
+    popular = Counter(trials[0].route for trials in ranked.values() if trials)
+    entries = [
+        _entry(preferred(best, device, popular), by_shape[shape], device)
+        for shape, best in ranked.items()
+        if best
+    ]
     if not entries:
         raise NoRouteError("no shape has a route that was found right; nothing to write")
     facts = session.provenance
@@ -81,16 +89,13 @@ def _timed(trial: Trial) -> bool:
     return trial.state == "ok" and bool(trial.times_us) and trial.route.family in families()
 
 
-def _entry(session: Session, trials: list[Trial]) -> Iterator[Entry]:
-    """Yield the entry of one shape, if it has a right route."""
-    ranked = ranking(trials)
-    if not ranked:
-        return
+def _entry(ranked: list[Trial], trials: list[Trial], device: Device) -> Entry:
+    """Return the entry of one shape: its best route and what that rests on."""
     best, runner_up = ranked[0], ranked[1] if len(ranked) > 1 else None
     first_look = next(
         t for t in trials if t.route == best.route and t.stage == "screen" and t.state == "ok"
     )
-    problem = Problem.contiguous(best.shape, device_of(session))
+    problem = Problem.contiguous(best.shape, device)
     common: dict[str, Any] = {
         "deterministic": family(best.route.family).plan(best.route.config, problem).deterministic,
         "objects": Objects(**first_look.facts["objects"]),
@@ -100,7 +105,7 @@ def _entry(session: Session, trials: list[Trial]) -> Iterator[Entry]:
         if best.times_us
         else _modelled(best, runner_up, trials, common)
     )
-    yield Entry(
+    return Entry(
         shape=(best.shape.m, best.shape.n, best.shape.k),
         family=best.route.family,
         config=dict(best.route.config),
@@ -115,13 +120,14 @@ def _measured(
     first_look: Trial,
     common: dict[str, Any],
 ) -> Measured:
-    low, high = _spread(best.times_us)
+    low, high = spread(best.times_us)
     beside = (t for t in trials if t.route in (BASELINE, FLOOR) and t.times_us)
     readings = {t.route: t.median_us for t in beside}
     return Measured(
         median_us=round(best.median_us, 3),
         low_us=round(low, 3),
         high_us=round(high, 3),
+        ties=len(ties_of([t for t in ranking(trials) if t.stage == "final"])),
         rounds=len(best.times_us),
         floor_us=round(readings[FLOOR], 3) if FLOOR in readings else None,
         baseline=BASELINE.family if BASELINE in readings else "",
@@ -166,11 +172,3 @@ def _checked(where: str, trial: Trial) -> Checked:
             "largest_error": facts["largest_error"],
         }
     )
-
-
-def _spread(samples: tuple[float, ...]) -> tuple[float, float]:
-    """Return the 10th and 90th percentile."""
-    if len(samples) < 2:
-        return median(samples), median(samples)
-    tenths = quantiles(samples, n=10, method="inclusive")
-    return tenths[0], tenths[-1]

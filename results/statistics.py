@@ -1,4 +1,4 @@
-"""Statistics of raw samples, computed on reading: a robust time, an interval, and who is faster."""
+"""Statistics of raw samples, computed on reading: a spread, an interval, and who is faster."""
 
 import random
 from collections.abc import Sequence
@@ -17,11 +17,6 @@ class Interval:
     value: float
     low: float
     high: float
-
-
-def time_us(samples: Sequence[float]) -> float:
-    """Return the time that samples stand for: their median, which a hiccup does not move."""
-    return median(samples)
 
 
 def spread(samples: Sequence[float]) -> tuple[float, float]:

@@ -16,6 +16,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from mxtune.configs.devices import Device
+from mxtune.configs.regimes import Regime
 from mxtune.configs.shapes import Shape
 from mxtune.kernels.family import Step
 
@@ -66,6 +67,14 @@ def roofline_us(shape: Shape, device: Device) -> float:
     moved = moved_bytes(shape)
     flops = 2 * shape.m * shape.n * shape.k
     return max(moved / (device.bandwidth_gbs * 1e3), flops / (device.fp4_tflops * 1e6))
+
+
+def bound_us(shape: Shape, device: Device, regime: Regime) -> float:
+    """Return what no reading can be below: moving B, or the arithmetic if B may be cached."""
+    flops_us = 2 * shape.m * shape.n * shape.k / (device.fp4_tflops * 1e6)
+    if regime.caches == "hot":
+        return flops_us
+    return max(flops_us, shape.n * shape.k * 17 / 32 / (device.bandwidth_gbs * 1e3))
 
 
 def moved_bytes(shape: Shape) -> float:

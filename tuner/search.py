@@ -6,7 +6,7 @@ one setting by one notch, as long as that finds something faster. The search onl
 tries them (a GPU, a recording) tells it the outcome.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from mxtune.configs.errors import ConfigError
@@ -59,6 +59,7 @@ class Search:
     effort: Effort
     known: tuple[Route, ...] = ()  # routes that won elsewhere, tried first
     asked: set[Route] = field(default_factory=set[Route])
+    quarantined: Mapping[Route, str] = field(default_factory=dict[Route, str])  # and why
     rounds_left: int = 0
     best: Route | None = None
 
@@ -83,8 +84,7 @@ class Search:
         return not self.asked <= told
 
     def _seeds(self) -> Iterator[Route]:
-        legal = set(self.task.found.routes)
-        yield from (route for route in self.known if route in legal)
+        yield from self.known
         yield from self.task.ranked[: self.effort.seeds]
 
     def _refinements(self) -> list[Route]:
@@ -105,6 +105,24 @@ def fastest(trials: Iterable[Trial]) -> list[Trial]:
     """Return the right candidates by their first reading, the fastest first."""
     right = [t for t in trials if t.stage == "screen" and t.state == "ok" and t.samples_us]
     return sorted(right, key=lambda t: (t.median_us, str(t.route)))
+
+
+_HEAT = 24  # routes that play together: a round of them takes a few milliseconds
+
+
+def heats(search: "Search") -> list[tuple[Route, ...]]:
+    """Return who plays in the finals: the best few and the incumbents, or everybody in groups.
+
+    Every group after the first has the leader in it too, so that groups can be compared.
+    """
+    ranked = [trial.route for trial in fastest(search.task.trials)]
+    incumbents = [route for route in search.known if route in ranked]
+    if search.effort.finalists:
+        playing = ranked[: search.effort.finalists]
+        return [tuple(dict.fromkeys([*playing, *incumbents]))] if playing else []
+    starts = range(_HEAT, len(ranked), _HEAT - 1)
+    rest = [(ranked[0], *ranked[at : at + _HEAT - 1]) for at in starts]
+    return [tuple(ranked[:_HEAT]), *rest] if ranked else []
 
 
 Axes = dict[tuple[str, str], list[Value]]

@@ -1,8 +1,8 @@
 """The clock of a GPU worker: event pairs around calls, in one of several regimes.
 
 What an event pair spans is GPU time and no waiting for the host, because something long is always
-queued before it: in the cold regime a flush that writes more than the last-level cache holds, in the
-others a kernel that only waits. The pair itself reads something around nothing: that floor is
+queued before it: in the cold regime a flush that writes more than the last-level cache holds, in
+the others a kernel that only waits. The pair itself reads something around nothing: that floor is
 measured in the same rounds and reported, never subtracted.
 """
 
