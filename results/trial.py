@@ -13,7 +13,15 @@ from mxtune.configs.shapes import Shape
 
 Stage = Literal["screen", "final", "check"]
 State = Literal[
-    "ok", "wrong", "failed_compile", "out_of_resources", "crashed", "hung", "oom", "skipped"
+    "ok",
+    "wrong",
+    "failed_compile",
+    "out_of_resources",
+    "crashed",
+    "hung",
+    "oom",
+    "skipped",
+    "quarantined",
 ]
 
 LEAST_US = 0.001  # a nanosecond, the last digit of a table: below it a clock read nothing

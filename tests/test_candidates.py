@@ -110,4 +110,4 @@ def test_a_setting_outside_the_space_keeps_its_default() -> None:
 
 
 def test_no_family_means_no_points() -> None:
-    assert candidates([], Shape(16, 64, 64), load_device("gfx950")) == Candidates((), 0, 0, {})
+    assert candidates([], Shape(16, 64, 64), load_device("gfx950")) == Candidates((), 0, 0, {}, ())

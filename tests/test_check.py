@@ -192,6 +192,19 @@ def test_right_sums_are_accepted_however_they_are_split(splits: int) -> None:
     assert (verdict.ok, verdict.reason) == (True, "")
 
 
+def test_a_sum_of_large_terms_that_cancel_may_err_by_what_adding_them_costs() -> None:
+    # BL-086: 2^22 - 2^22 + 31 * 32 * 2^-4, added in fp32 from left to right
+    a, b = torch.full((2, 1056), 0.25), torch.full((2, 1056), 0.25)
+    a[:, :32] = a[:, -32:] = 0
+    a[:, 0], a[:, -1] = 2048.0, -2048.0
+    b[:, 0] = b[:, -1] = 2048.0
+    case = case_of(a.bfloat16(), Mxfp4Weight.quantise(b))
+    assert case.expected[0, 0].item() == 62.0
+    assert judge(case, torch.full((2, 2), 66.0).bfloat16()).ok
+    assert judge(case, torch.full((2, 2), 58.0).bfloat16()).ok
+    assert judge(case, torch.full((2, 2), 98.0).bfloat16()).reason.startswith("4 of 4 wrong")
+
+
 def test_a_nan_or_infinity_of_the_answer_must_be_in_the_result() -> None:
     a = torch.ones(2, 32, dtype=torch.bfloat16)
     a[1, 5] = float("nan")

@@ -3,7 +3,7 @@
 import time
 from functools import partial
 
-import psutil  # type: ignore[import-untyped]
+import psutil
 
 from mxtune.tuner.crew import Crew, Finished, wait
 from mxtune.tuner.worker import Factory
@@ -20,7 +20,7 @@ def crew(
     limit_s: float = 30,
     sound_after: frozenset[str] | None = None,
 ) -> Crew:
-    return Crew(factory, size=size, limit_s=limit_s, variables={}, sound_after=sound_after)
+    return Crew([factory] * size, limit_s=limit_s, variables={}, sound_after=sound_after)
 
 
 def finish(*crews: Crew) -> list[Finished]:

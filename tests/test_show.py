@@ -39,14 +39,15 @@ TIMED = Trial(SHAPE, FAST, "screen", "ok", samples_us=(9.0, 8.25, 8.5))
 
 
 def task(*trials: Trial, skipped: int = 0, shape: Shape = SHAPE) -> Task:
-    """Return a task of three candidates and some beyond the limit."""
+    """Return a task of three candidates and of some more that nobody tries."""
     ranked = (FAST, SLOW, WIDE)
-    found = Candidates((*ranked, *ranked[:skipped]), points=9, collapsed=0, rejected={})
-    return Task(shape, MI355X, found, ranked, list(trials))
+    more = tuple(Route("fused", Config.of({"BLOCK_N": 256 + n})) for n in range(skipped))
+    found = Candidates((*ranked, *more), points=9, collapsed=0, rejected={}, pruned=())
+    return Task(shape, MI355X, found, ranked, list(trials), goal=3)
 
 
-def begun(*tasks: Task, measured: bool = False) -> Begun:
-    return Begun(MI355X, measured, Path("out/trials.sqlite"), tasks)
+def begun(*tasks: Task, how: str = "offline, by compiling and modelling, for") -> Begun:
+    return Begun(MI355X, how, Path("out/trials.sqlite"), tasks)
 
 
 def console(*, terminal: bool = False) -> tuple[Console, io.StringIO]:
@@ -59,8 +60,8 @@ def test_the_heading_says_what_is_swept_and_how() -> None:
         "2 shapes, 6 candidates, offline, by compiling and modelling, for "
         "AMD Instinct MI355X (gfx950, 256 CUs)"
     )
-    assert heading(begun(task(SCREENED, HUNG), measured=True)) == (
-        "1 shapes, 3 candidates, measured cold on AMD Instinct MI355X (gfx950, 256 CUs); "
+    assert heading(begun(task(SCREENED, HUNG), how="measured cold eager on")) == (
+        "1 shapes, 3 candidates, measured cold eager on AMD Instinct MI355X (gfx950, 256 CUs); "
         "2 known from out/trials.sqlite"
     )
 
@@ -84,7 +85,7 @@ def test_a_finished_shape_accounts_for_every_candidate() -> None:
         "16x2112x7168: best by model, numbers right: fused 16x32x256, 1 hung; 3 tried"
     )
     assert done_line(task(TIMED, SLOWER, HUNG, skipped=2)) == (
-        "16x2112x7168: best 8.50 us fused 16x32x256, 1 hung; 3 tried, 2 beyond the limit"
+        "16x2112x7168: best 8.50 us fused 16x32x256, 1 hung; 3 tried, 2 not tried"
     )
 
 
@@ -105,7 +106,7 @@ def test_a_pipe_gets_plain_lines_and_the_caller_every_event(
     assert capsys.readouterr().out.splitlines() == [
         "1 shapes, 3 candidates, offline, by compiling and modelling, for "
         "AMD Instinct MI355X (gfx950, 256 CUs); 1 known from out/trials.sqlite",
-        "0 s: 16x2112x7168: unsolved, 1 crashed; 1 tried, "
+        "0 s: 16x2112x7168: unsolved, 1 crashed; 1 tried, 2 not tried, "
         "the first failed with SIGSEGV: [bold] :bomb:",
     ]
 
@@ -162,7 +163,7 @@ def test_the_table_at_the_end_has_a_row_for_every_shape() -> None:
         task(Trial(SHAPE, FAST, "screen", "wrong"), HUNG, shape=Shape(3, 70, 96)),
     )
     to, text = console()
-    to.print(results_table(Ended(table, Path("out/routes.json"), tasks, seconds=1.0)))
+    to.print(results_table(Ended(table, Path("out/routes.json"), tasks, {}, {})))
     assert [line.rstrip() for line in text.getvalue().splitlines()] == [
         "shape         route            result                             against"
         "                 wrong  failed",

@@ -13,7 +13,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-import psutil  # type: ignore[import-untyped]
+import psutil
 import pytest
 
 from mxtune.configs.devices import load_device
@@ -28,8 +28,8 @@ TRIALS = 10  # four compiled candidates and one check a shape
 MXTUNE = "from mxtune.cli import app; app()"
 COMPILER_FAILS = """
 from functools import partial
-from mxtune.tuner import offline
-offline.compile_service = partial(partial, int)
+from mxtune.tuner import compilers
+compilers.compile_service = partial(partial, int)
 """
 NO_COMPILER = (
     "the first failed with TypeError: int() argument must be a string, a bytes-like object or a "
@@ -117,8 +117,9 @@ def test_results_go_to_stdout_and_all_else_to_stderr(undisturbed: tuple[Path, Do
         "2 shapes, 8 candidates, offline, by compiling and modelling, for "
         "AMD Instinct MI355X (gfx950, 256 CUs)"
     )
-    assert [line.count("4 tried") for line in said] == [0, 1, 1, 0]
-    assert said[3] == f"{out}/routes.json: 2 routes"
+    assert [line.count("4 tried") for line in said] == [0, 1, 1, 0, 0]
+    assert said[3] == "42 candidates: 34 not tried, 8 ok"
+    assert said[4] == f"{out}/routes.json: 2 routes"
 
 
 def test_exactly_the_asked_shapes_are_swept(undisturbed: tuple[Path, Done]) -> None:  # BL-063
@@ -227,8 +228,8 @@ def test_a_sweep_where_all_fail_counts_the_reasons(  # BL-069
     assert (done.returncode, done.stdout) == (3, "")
     said = [line.partition(" s: ")[2] or line for line in done.stderr.splitlines()]
     assert sorted(said[1:3]) == [
-        f"1x32x128: unsolved, 4 failed_compile; 4 tried, 2 beyond the limit, {NO_COMPILER}",
-        f"3x70x96: unsolved, 4 failed_compile; 4 tried, 32 beyond the limit, {NO_COMPILER}",
+        f"1x32x128: unsolved, 4 failed_compile; 4 tried, 2 not tried, {NO_COMPILER}",
+        f"3x70x96: unsolved, 4 failed_compile; 4 tried, 32 not tried, {NO_COMPILER}",
     ]
     assert said[3:] == ["mxtune: 2 of 2 unsolved: 1x32x128, 3x70x96; nothing is written"]
     assert not (tmp_path / "routes.json").exists()

@@ -21,8 +21,8 @@ A, B, C, D = (Route("fused", Config.of({"BLOCK_M": m})) for m in (16, 32, 64, 12
 
 def task(*trials: Trial, rejected: Mapping[str, int] | None = None) -> Task:
     """Return the task of four candidates, the last of them beyond the limit."""
-    found = Candidates((A, B, C, D), points=9, collapsed=2, rejected=rejected or {})
-    return Task(SHAPE, MI355X, found, (A, B, C), list(trials))
+    found = Candidates((A, B, C, D), points=9, collapsed=2, rejected=rejected or {}, pruned=())
+    return Task(SHAPE, MI355X, found, (A, B, C), list(trials), goal=3)
 
 
 def trial(
@@ -38,7 +38,7 @@ def all_families(most: int | None, *known: Trial) -> Task:
 def test_a_candidate_is_untried_until_its_first_look() -> None:
     half = task(trial(A), trial(C, state="crashed"))
     assert half.untried == [B]
-    assert (half.looked_at, len(half.ranked), half.skipped) == (2, 3, 1)
+    assert (half.looked_at, len(half.ranked), half.skipped) == (2, 3, 2)
 
 
 def test_a_check_is_no_first_look() -> None:
@@ -79,7 +79,8 @@ def test_a_limit_takes_the_families_in_turn() -> None:
     everything = all_families(None)
     assert [r.family for r in everything.ranked] == ["fused", "direct"] * 3
     assert all_families(3).ranked == everything.ranked[:3]
-    assert all_families(3).skipped == 3
+    assert len(everything.ranked) == 6
+    assert all_families(3).skipped == 6
 
 
 def test_each_family_ranks_its_candidates_by_the_model() -> None:
@@ -91,11 +92,11 @@ def test_each_family_ranks_its_candidates_by_the_model() -> None:
         assert scores == sorted(scores)
 
 
-def test_known_trials_of_wanted_routes_are_taken_in() -> None:
+def test_known_trials_are_taken_in_but_for_families_that_are_gone() -> None:
     best, worst = all_families(None).ranked[0], all_families(None).ranked[-1]
     known = (trial(best), trial(worst), trial(FLOOR, "final"), trial(Route("gone", Config())))
     resumed = all_families(2, *known)
-    assert resumed.trials == [known[0], known[2]]
+    assert resumed.trials == list(known[:3])
     assert resumed.untried == list(resumed.ranked[1:])
 
 

@@ -9,7 +9,7 @@ from functools import partial
 from multiprocessing.connection import wait
 from pathlib import Path
 
-import psutil  # type: ignore[import-untyped]
+import psutil
 import pytest
 
 from mxtune.tuner.worker import Factory, Outcome, Worker
@@ -110,6 +110,26 @@ def test_a_value_that_cannot_be_sent_is_a_crash_that_says_so() -> None:
     assert "pickle" in outcome.reason
 
 
+HALF_A_MESSAGE = """
+import gc, os
+from multiprocessing.connection import Connection
+(ours,) = [thing for thing in gc.get_objects() if isinstance(thing, Connection)]
+os.write(ours.fileno(), b"\\0\\0\\x10\\0half")
+os._exit(7)
+"""
+
+
+def test_a_child_that_dies_while_it_answers_has_crashed(worker: Worker) -> None:
+    outcome = answer(worker, HALF_A_MESSAGE)
+    assert (outcome.state, outcome.reason) == ("crashed", "exit status 7")
+
+
+def test_a_child_that_hangs_up_and_goes_on_is_ended(worker: Worker) -> None:
+    outcome = answer(worker, "import os; os.closerange(3, 256); " + HANG)
+    assert (outcome.state, outcome.reason) == ("crashed", "SIGKILL")
+    assert 5 <= outcome.seconds < 7
+
+
 def test_a_hang_ends_within_its_limit_and_leaves_nothing(worker: Worker, tmp_path: Path) -> None:
     note = tmp_path / "pid"
     job = f"import os; os.system('sleep 600 & echo $! > {note}'); "
@@ -164,6 +184,11 @@ def test_what_a_child_prints_never_reaches_our_output(
     answer(worker, loud + "os.system('echo loud; echo loud >&2')")
     answer(worker, loud + "os.abort()")
     assert capfd.readouterr() == ("", "")
+
+
+def test_a_log_has_no_name_once_its_worker_is_ready(worker: Worker) -> None:
+    assert worker.receive() is None
+    assert not worker.log.exists()  # so that nothing is left if this process is killed
 
 
 def test_workers_leave_no_descriptor_behind() -> None:

@@ -21,7 +21,7 @@ def ask(
 
     Raises MxtuneError if a job fails, the one it failed with where that was one of ours.
     """
-    with Crew(factory, size=1, limit_s=limit_s, variables=variables) as crew:
+    with Crew([factory], limit_s=limit_s, variables=variables) as crew:
         for job in jobs:
             crew.submit("job", job)
             finished = wait([crew])

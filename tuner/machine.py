@@ -61,7 +61,7 @@ def found_by(factory: Factory, settings: Settings, limit_s: float) -> Found:
     """Return what a child's service finds; what goes wrong there is its only lack."""
     variables = for_child(settings, interpret=False)
     try:
-        with Crew(factory, size=1, limit_s=limit_s, variables=variables) as crew:
+        with Crew([factory], limit_s=limit_s, variables=variables) as crew:
             crew.submit("probe", None)
             finished = wait([crew])
             while not finished:

@@ -1,118 +1,205 @@
-"""Find routes on the GPU that is here: compile on every core, check and time on the GPU."""
+"""Find routes on the GPUs that are here: compile on every core, check and time on each GPU.
 
-from collections.abc import Iterator, Sequence
-from functools import partial
+Compiling the next candidates overlaps timing the present ones. What a compiler built reaches the
+GPU worker through Triton's cache. Each GPU is a lane with one worker and a warm spare; screening
+goes to whichever lane is free, the finals of one shape stay on one GPU.
+"""
+
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
-from mxtune.configs.devices import Device
 from mxtune.configs.regimes import Regime
 from mxtune.configs.routes import Route
 from mxtune.configs.settings import Settings, for_child
 from mxtune.configs.shapes import Shape
-from mxtune.results.choose import ranking
 from mxtune.results.trial import BASELINE, FLOOR, Trial
+from mxtune.tuner.compilers import compile_crew
 from mxtune.tuner.crew import Crew, Finished, wait
-from mxtune.tuner.measure import FinalJob, Finals, Screened, ScreenJob, facts_of, gpu_service
-from mxtune.tuner.offline import Done, compile_crew, submit_compiles, summary
-from mxtune.tuner.task import Task, state_of
-from mxtune.tuner.worker import Outcome
+from mxtune.tuner.ledger import Ledger
+from mxtune.tuner.measure import FinalJob, Finals, Screened, ScreenJob, facts_of
+from mxtune.tuner.model import bound_us
+from mxtune.tuner.objects import CompileJob, summary
+from mxtune.tuner.search import Search, fastest, heats
+from mxtune.tuner.task import Done, state_of
+from mxtune.tuner.worker import Factory, Outcome
 
-DEFAULT_CANDIDATES = 400  # of each shape, the best modelled first
-FINALISTS = 8
-FINAL_ROUNDS = 100
+RUN_LIMIT_S = 10.0  # of one candidate: load, check twice, time
 
-_RUN_LIMIT_S = 30.0  # one candidate: load, check twice, time
+# A GPU worker goes on after these; after any other exception its context may be spoilt.
 _SOUND = frozenset({"OutOfLdsError", "OutOfResources", "NoRouteError", "CompilationError"})
-_FINAL = "final"  # key of a shape's finals
 
-_Key = tuple[Shape, Route] | tuple[Shape, str]
+
+@dataclass(frozen=True, slots=True)
+class _Heat:
+    """The key of a final: which routes of a shape play together."""
+
+    shape: Shape
+    number: int
+    routes: tuple[Route, ...]
 
 
 def sweep_measured(
-    tasks: Sequence[Task], device: Device, gpu: str, settings: Settings
+    searches: Sequence[Search],
+    factories: Sequence[Factory],
+    regime: Regime,
+    settings: Settings,
+    ledger: Ledger,
+    deadline: float | None = None,
 ) -> Iterator[Trial | Done]:
-    """Yield a trial for each candidate as it is measured, then the finals of its shape."""
-    by_shape = {task.shape: task for task in tasks}
+    """Yield a trial for each candidate as it is measured, then the finals of its shape.
+
+    ``factories`` make the service of each lane. At the ``deadline`` the searches end; their finals
+    are still held.
+    """
     bench = Crew(
-        partial(gpu_service, device, gpu, Regime()),
-        size=1,
-        limit_s=_RUN_LIMIT_S,
+        factories,
+        limit_s=RUN_LIMIT_S,
         variables=for_child(settings, interpret=False),
         sound_after=_SOUND,
+        spares=True,
     )
     with compile_crew(settings) as compilers, bench:
-        submit_compiles(compilers, tasks)
-        compiled: dict[tuple[Shape, Route], dict[str, Any]] = {}
-        playing: set[Shape] = set()
-        unfinished = set(by_shape)
-        while unfinished:
-            for shape in [s for s in by_shape if s in unfinished and s not in playing]:
-                task = by_shape[shape]
-                if task.untried:
-                    continue
-                if _finalists(task):
-                    playing.add(shape)
-                    bench.submit((shape, _FINAL), FinalJob(shape, _finalists(task), FINAL_ROUNDS))
-                else:
-                    unfinished.remove(shape)
-                    yield Done(shape)
-            for finished in wait((compilers, bench)) if unfinished else ():
-                shape, what = finished.key
-                for trial in _trials(by_shape[shape], compiled, bench, finished):
-                    by_shape[shape].trials.append(trial)
-                    yield trial
-                if what == _FINAL:
-                    playing.remove(shape)
+        yield from _Run(searches, compilers, bench, regime, ledger, deadline).trials()
 
 
-def _trials(
-    task: Task, compiled: dict[tuple[Shape, Route], dict[str, Any]], bench: Crew, done: Finished
-) -> list[Trial]:
-    """Turn an outcome into trials; a candidate that compiled goes on to the GPU instead."""
-    shape, what = done.key
-    outcome = done.outcome
-    if what == _FINAL:
-        return _final_trials(task, outcome)
-    if done.key in compiled:
-        return [_screened(shape, what, compiled.pop(done.key), outcome)]
-    if outcome.state != "done":
-        state = state_of(outcome, otherwise="failed_compile")
-        return [Trial(shape, what, "screen", state, outcome.reason)]
-    compiled[done.key] = {"objects": summary(outcome.value).model_dump()}
-    bench.submit(done.key, ScreenJob(shape, what))
-    return []
+@dataclass(slots=True)
+class _Run:
+    """One measured sweep under way."""
 
-
-def _screened(shape: Shape, route: Route, facts: dict[str, Any], outcome: Outcome) -> Trial:
-    if outcome.state != "done":
-        state = state_of(outcome, otherwise="crashed")
-        return Trial(shape, route, "screen", state, outcome.reason, facts=facts)
-    result: Screened = outcome.value
-    return Trial(
-        shape=shape,
-        route=route,
-        stage="screen",
-        state="ok" if result.verdict.ok else "wrong",
-        reason=result.verdict.reason,
-        samples_us=result.samples_us,
-        facts=facts | facts_of(result.verdict, shape),
+    searches: Sequence[Search]
+    compilers: Crew
+    bench: Crew
+    regime: Regime
+    ledger: Ledger
+    deadline: float | None  # by time.monotonic(): what is not begun then is skipped
+    compiled: dict[tuple[Shape, Route], dict[str, Any]] = field(
+        default_factory=dict[tuple[Shape, Route], dict[str, Any]]
     )
+    heats_left: dict[Shape, int] = field(default_factory=dict[Shape, int])
+
+    def trials(self) -> Iterator[Trial | Done]:
+        unfinished = {search.task.shape: search for search in self.searches}
+        by_shape = dict(unfinished)
+        while unfinished:
+            yield from self._stop_if_late(by_shape)
+            for shape, search in list(unfinished.items()):
+                yield from self._advance(search)
+                if not search.waiting and self._finished(search):
+                    del unfinished[shape]
+                    yield Done(shape)
+            for finished in wait((self.compilers, self.bench)) if unfinished else ():
+                shape = getattr(finished.key, "shape", None) or finished.key[0]
+                for trial in self._take(by_shape[shape], finished):
+                    by_shape[shape].task.trials.append(trial)
+                    yield trial
+
+    def _stop_if_late(self, searches: Mapping[Shape, Search]) -> Iterator[Trial]:
+        """End the searches at the deadline; what no compiler has begun is skipped."""
+        if self.deadline is None or time.monotonic() < self.deadline:
+            return
+        for search in searches.values():
+            search.stop()
+        for shape, route in self.compilers.drop_waiting():
+            trial = Trial(shape, route, "screen", "skipped", "the budget was spent")
+            searches[shape].task.trials.append(trial)
+            yield trial
+
+    def _advance(self, search: Search) -> Iterator[Trial]:
+        """Hand out what the search asks for next; quarantined routes are answered at once."""
+        task = search.task
+        for route in search.ask():
+            reason = search.quarantined.get(route)
+            if reason:
+                trial = Trial(task.shape, route, "screen", "quarantined", reason)
+                task.trials.append(trial)
+                yield trial
+            else:
+                job = CompileJob(task.steps(route), task.device)
+                self.compilers.submit((task.shape, route), job)
+
+    def _finished(self, search: Search) -> bool:
+        """Start the finals of a shape whose search is over; say when they are over too."""
+        shape = search.task.shape
+        if shape not in self.heats_left:
+            place = len(self.heats_left) % max(1, self.bench.size)
+            groups = () if held(search) else heats(search)
+            self.heats_left[shape] = len(groups)
+            for number, routes in enumerate(groups):
+                job = FinalJob(shape, routes, search.effort.final_rounds)
+                self.bench.submit(_Heat(shape, number, routes), job, place)
+        return self.heats_left[shape] == 0
+
+    def _take(self, search: Search, finished: Finished) -> list[Trial]:
+        """Turn an outcome into trials; a candidate that compiled goes on to a GPU instead."""
+        key, outcome = finished.key, finished.outcome
+        if isinstance(key, _Heat):
+            self.heats_left[key.shape] -= 1
+            return self._final(key, outcome)
+        shape, route = key
+        if key in self.compiled:
+            return [self._screened(search, route, self.compiled.pop(key), outcome)]
+        self.ledger.spent("compile", route.family, outcome)
+        if outcome.state != "done":
+            state = state_of(outcome, otherwise="failed_compile")
+            return [Trial(shape, route, "screen", state, outcome.reason)]
+        self.compiled[key] = {
+            "objects": summary(outcome.value).model_dump(),
+            "compile_s": round(outcome.seconds, 3),
+        }
+        best = next(iter(fastest(search.task.trials)), None)
+        self.bench.submit(key, ScreenJob(shape, route, best.median_us if best else None))
+        return []
+
+    def _screened(
+        self, search: Search, route: Route, facts: dict[str, Any], outcome: Outcome
+    ) -> Trial:
+        task = search.task
+        self.ledger.screened(route.family, outcome)
+        if outcome.state != "done":
+            state = state_of(outcome, otherwise="crashed")
+            return Trial(task.shape, route, "screen", state, outcome.reason, facts=facts)
+        result: Screened = outcome.value
+        facts |= facts_of(result.verdict, task.shape)
+        facts |= {"check_s": round(result.check_s, 4), "time_s": round(result.time_s, 4)}
+        trial = Trial(
+            shape=task.shape,
+            route=route,
+            stage="screen",
+            state="ok" if result.verdict.ok else "wrong",
+            reason=result.verdict.reason,
+            samples_us=result.samples_us,
+            facts=facts,
+        )
+        return possible(trial, bound_us(task.shape, task.device, self.regime))
+
+    def _final(self, heat: _Heat, outcome: Outcome) -> list[Trial]:
+        """Return the samples of a final, or what became of it for each that played."""
+        self.ledger.spent("time", "finals", outcome)
+        if outcome.state != "done":
+            state = state_of(outcome, otherwise="crashed")
+            reason = f"finals: {outcome.reason}"
+            return [Trial(heat.shape, route, "final", state, reason) for route in heat.routes]
+        finals: Finals = outcome.value
+        named = [*zip(heat.routes, finals.routes, strict=True)]
+        named += [(FLOOR, finals.floor), (BASELINE, finals.baseline)]
+        facts = {"heat": heat.number}
+        return [
+            Trial(heat.shape, route, "final", "ok", samples_us=samples, facts=facts)
+            for route, samples in named
+        ]
 
 
-def _finalists(task: Task) -> tuple[Route, ...]:
-    """Return the best few screened, none once the finals were held or lost."""
-    if any(trial.stage == "final" for trial in task.trials):
-        return ()
-    return tuple(trial.route for trial in ranking(task.trials)[:FINALISTS])
+def held(search: Search) -> bool:
+    """Whether the finals of a shape were held in an earlier sweep, with all that would play now."""
+    played = {trial.route for trial in search.task.trials if trial.stage == "final"}
+    return bool(played) and {route for heat in heats(search) for route in heat} <= played
 
 
-def _final_trials(task: Task, outcome: Outcome) -> list[Trial]:
-    """Return the samples of the finals, or what became of them for each finalist."""
-    routes = _finalists(task)
-    if outcome.state != "done":
-        state = state_of(outcome, otherwise="crashed")
-        return [Trial(task.shape, r, "final", state, f"finals: {outcome.reason}") for r in routes]
-    finals: Finals = outcome.value
-    named = [*zip(routes, finals.routes, strict=True), (FLOOR, finals.floor)]
-    named.append((BASELINE, finals.baseline))
-    return [Trial(task.shape, r, "final", "ok", samples_us=samples) for r, samples in named]
+def possible(trial: Trial, bound: float) -> Trial:
+    """Mark a reading that no GPU of this kind can have made: it is never chosen."""
+    if trial.state != "ok" or trial.median_us >= bound:
+        return trial
+    reason = f"impossible: it reads {trial.median_us:.3f} us, moving its bytes takes {bound:.3f}"
+    return replace(trial, state="wrong", reason=reason)

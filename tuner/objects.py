@@ -1,10 +1,12 @@
 """What a compiled kernel is made of, read from its metadata and assembly."""
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from mxtune.configs.devices import Device
+from mxtune.configs.evidence import Objects
 from mxtune.kernels.build import build
 from mxtune.kernels.family import Step
 
@@ -55,6 +57,17 @@ def compile_facts(job: CompileJob) -> tuple[ObjectFacts, ...]:
 def compile_service() -> Any:
     """Return the service of a compile worker."""
     return compile_facts
+
+
+def summary(objects: Sequence[ObjectFacts]) -> Objects:
+    """Return the largest of each figure over the kernels of a route; scaled MFMAs add up."""
+    known = [part for part in objects if part.vgpr is not None]
+    return Objects(
+        lds_bytes=max(part.lds_bytes for part in objects),
+        vgpr=max((part.vgpr or 0 for part in known), default=None),
+        spills=max((part.spills or 0 for part in known), default=None),
+        scaled_mfma=sum(part.scaled_mfma for part in known) if known else None,
+    )
 
 
 def _facts(step: Step, kernel: Any, device: Device) -> ObjectFacts:

@@ -6,51 +6,32 @@ compared with the reference, at the whole shape or, where that takes too long, a
 the same tails and splits; if it is wrong the next best is tried.
 """
 
-import os
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 
-from mxtune.configs.evidence import Objects
 from mxtune.configs.routes import Route
 from mxtune.configs.settings import Settings, for_child
 from mxtune.configs.shapes import Shape
 from mxtune.kernels.family import Step
 from mxtune.results.choose import by_score, ranking, scored
 from mxtune.results.trial import State, Trial
+from mxtune.tuner.compilers import compile_crew
 from mxtune.tuner.crew import Crew, Finished, wait
 from mxtune.tuner.interpret import Interpreted, InterpretJob, interpret_service
 from mxtune.tuner.measure import facts_of
 from mxtune.tuner.model import score_us
-from mxtune.tuner.objects import CompileJob, ObjectFacts, compile_service
+from mxtune.tuner.objects import CompileJob, ObjectFacts, summary
 from mxtune.tuner.reduced import reduced
-from mxtune.tuner.task import Task, state_of
+from mxtune.tuner.task import Done, Task, state_of
 from mxtune.tuner.worker import Outcome
 
 DEFAULT_CANDIDATES = 40  # of each shape: about 20 s of compiling on two cores
-COMPILE_LIMIT_S = 30.0
 _CHECK_LIMIT_S = 300.0
 _WHOLE_SHAPE_S = 20.0  # above this the reduced shape is interpreted instead
 _CHECKS = 8  # how many of the best are checked before a shape is given up
 
 # What the interpreter takes for one iteration of one program, on one core of a laptop.
 _ITERATION_S = {"quantise": 0.003, "gemm": 0.006, "fused": 0.010, "reduce": 0.001}
-
-
-@dataclass(frozen=True, slots=True)
-class Done:
-    """A shape that is finished."""
-
-    shape: Shape
-
-
-def compile_crew(settings: Settings) -> Crew:
-    """Return compilers for every core."""
-    return Crew(
-        compile_service,
-        size=os.cpu_count() or 1,
-        limit_s=COMPILE_LIMIT_S,
-        variables=for_child(settings, interpret=False),
-    )
 
 
 def submit_compiles(crew: Crew, tasks: Iterable[Task]) -> None:
@@ -64,8 +45,7 @@ def sweep_offline(tasks: Sequence[Task], settings: Settings) -> Iterator[Trial |
     """Yield a trial for each candidate as it is compiled, then checks until one is right."""
     by_shape = {task.shape: task for task in tasks}
     interpreters = Crew(
-        interpret_service,
-        size=1,
+        [interpret_service],
         limit_s=_CHECK_LIMIT_S,
         variables=for_child(settings, interpret=True),
     )
@@ -118,17 +98,6 @@ def _compiled(task: Task, route: Route, outcome: Outcome) -> Trial:
         "kernels": [asdict(part) for part in objects],
     }
     return Trial(task.shape, route, "screen", "ok", facts=facts)
-
-
-def summary(objects: Sequence[ObjectFacts]) -> Objects:
-    """Return the largest of each figure over the kernels of a route; scaled MFMAs add up."""
-    known = [part for part in objects if part.vgpr is not None]
-    return Objects(
-        lds_bytes=max(part.lds_bytes for part in objects),
-        vgpr=max((part.vgpr or 0 for part in known), default=None),
-        spills=max((part.spills or 0 for part in known), default=None),
-        scaled_mfma=sum(part.scaled_mfma for part in known) if known else None,
-    )
 
 
 def _checked(shape: Shape, route: Route, outcome: Outcome) -> Trial:

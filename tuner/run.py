@@ -24,9 +24,9 @@ from mxtune.tuner.check import SEEDS, Verdict
 from mxtune.tuner.interpret import Interpreted, InterpretJob, interpret_service
 from mxtune.tuner.machine import Machine
 from mxtune.tuner.measure import FinalJob, Finals, Screened, ScreenJob, gpu_service
-from mxtune.tuner.measured import FINAL_ROUNDS
 from mxtune.tuner.model import moved_bytes, roofline_us
-from mxtune.tuner.sweep import OFFLINE_TARGET
+from mxtune.tuner.request import OFFLINE_TARGET
+from mxtune.tuner.search import EFFORTS
 
 Where = Literal["auto", "cpu", "cuda"]
 
@@ -131,7 +131,10 @@ def _interpreted(shape: Shape, device: Device, choice: Choice, settings: Setting
 
 
 def _on_gpu(shape: Shape, device: Device, choice: Choice, settings: Settings) -> Report:
-    jobs = [ScreenJob(shape, choice.route), FinalJob(shape, (choice.route,), FINAL_ROUNDS)]
+    jobs = [
+        ScreenJob(shape, choice.route),
+        FinalJob(shape, (choice.route,), EFFORTS["default"].final_rounds),
+    ]
     variables = for_child(settings, interpret=False)
     answers = ask(partial(gpu_service, device, "cuda:0", Regime()), jobs, variables, LIMIT_S)
     screened: Screened = next(answers)

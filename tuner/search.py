@@ -6,6 +6,7 @@ one setting by one notch, as long as that finds something faster. The search onl
 tries them (a GPU, a recording) tells it the outcome.
 """
 
+import random
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
@@ -58,10 +59,11 @@ class Search:
     task: Task
     effort: Effort
     known: tuple[Route, ...] = ()  # routes that won elsewhere, tried first
-    asked: set[Route] = field(default_factory=set[Route])
     quarantined: Mapping[Route, str] = field(default_factory=dict[Route, str])  # and why
+    asked: set[Route] = field(default_factory=set[Route])
     rounds_left: int = 0
     best: Route | None = None
+    over: bool = False
 
     def __post_init__(self) -> None:
         self.rounds_left = self.effort.rounds
@@ -69,13 +71,18 @@ class Search:
 
     def ask(self) -> list[Route]:
         """Return the next routes to try; none while answers are missing, or at the end."""
-        if self.waiting:
+        if self.waiting or self.over:
             return []
         batch = [route for route in self._seeds() if route not in self.asked]
         while not batch and self.rounds_left:
             batch = self._refinements()
         self.asked.update(batch)
-        return batch
+        self.task.goal = len(self.asked)
+        return list(dict.fromkeys(batch))
+
+    def stop(self) -> None:
+        """Ask for nothing more: the budget is spent."""
+        self.over = True
 
     @property
     def waiting(self) -> bool:
@@ -86,6 +93,9 @@ class Search:
     def _seeds(self) -> Iterator[Route]:
         yield from self.known
         yield from self.task.ranked[: self.effort.seeds]
+        pruned = list(self.task.found.pruned)
+        count = min(self.effort.audit, len(pruned))
+        yield from random.Random(str(self.task.shape)).sample(pruned, count)
 
     def _refinements(self) -> list[Route]:
         """Take one round: the untried neighbours of the best, if the last round found a better."""

@@ -2,9 +2,11 @@
 
 import sys
 import time
+from collections import Counter
 from collections.abc import Generator, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from statistics import median
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
@@ -49,6 +51,16 @@ def show(events: Iterator[Event], console: Console) -> Iterator[Event]:
             yield event
 
 
+def follow(events: Iterator[Event]) -> None:
+    """Show a sweep to its end: progress and accounts on stderr, the table on stdout."""
+    aside = make_console(stderr=True)
+    for event in show(events, aside):
+        if isinstance(event, Ended):
+            make_console().print(results_table(event))
+            for line in closing_lines(event):
+                aside.print(line, markup=False)
+
+
 @dataclass(slots=True)
 class _Plain:
     console: Console
@@ -78,18 +90,19 @@ def _plain(console: Console) -> Generator[_Plain, None, None]:
 @dataclass(slots=True)
 class _Live:
     progress: Progress
-    bar: dict[str, int] = field(default_factory=dict[str, int])
+    tasks: tuple[Task, ...] = ()
 
     def begin(self, event: Begun) -> None:
         self.progress.console.print(heading(event))
-        total = sum(len(task.ranked) for task in event.tasks)
-        known = sum(task.looked_at for task in event.tasks)
-        self.bar["all"] = self.progress.add_task("", total=total, completed=known)
+        self.tasks = event.tasks
+        self.progress.add_task("", total=None)
 
     def tried(self, event: Tried) -> None:
-        step = 1 if event.trial.stage == "screen" else 0
         self.progress.update(
-            self.progress.task_ids[0], advance=step, description=progress_line(event.task)
+            self.progress.task_ids[0],
+            total=sum(task.goal for task in self.tasks),
+            completed=sum(task.looked_at for task in self.tasks),
+            description=progress_line(event.task),
         )
 
     def done(self, event: ShapeDone) -> None:
@@ -110,16 +123,15 @@ def _live(console: Console) -> Generator[_Live, None, None]:
 
 def heading(event: Begun) -> str:
     """Return the line that says what is swept, how, and what is already known."""
-    how = "measured cold on" if event.measured else "offline, by compiling and modelling, for"
-    count = sum(len(task.ranked) for task in event.tasks)
+    count = sum(task.goal for task in event.tasks)
     known = sum(task.looked_at for task in event.tasks)
     goes_on = f"; {known} known from {event.store}" if known else ""
-    return f"{len(event.tasks)} shapes, {count} candidates, {how} {event.device}{goes_on}"
+    return f"{len(event.tasks)} shapes, {count} candidates, {event.how} {event.device}{goes_on}"
 
 
 def progress_line(task: Task) -> str:
     """Return where a shape stands."""
-    return f"{task.shape}: {task.looked_at}/{len(task.ranked)} tried, {_best(task)}{_faults(task)}"
+    return f"{task.shape}: {task.looked_at}/{task.goal} tried, {_best(task)}{_faults(task)}"
 
 
 def done_line(task: Task) -> str:
@@ -127,7 +139,7 @@ def done_line(task: Task) -> str:
     best = _best(task) if task.solved else "unsolved"
     parts = [f"{task.shape}: {best}{_faults(task)}; {task.looked_at} tried"]
     if task.skipped:
-        parts.append(f"{task.skipped} beyond the limit")
+        parts.append(f"{task.skipped} not tried")
     if not task.solved:
         parts.append(f"the first failed with {task.first_failure}")
     return ", ".join(parts)
@@ -146,6 +158,24 @@ def _best(task: Task) -> str:
 def _faults(task: Task) -> str:
     bad = {state: count for state, count in task.states().items() if state != "ok"}
     return "".join(f", {count} {state}" for state, count in sorted(bad.items()))
+
+
+def closing_lines(ended: Ended) -> Iterator[str]:
+    """Yield what became of every candidate, where the time went, and what a replay lost."""
+    counts: Counter[str] = Counter()
+    for task in ended.tasks:
+        counts.update(task.states())
+        counts["not tried"] += task.skipped
+    parts = ", ".join(f"{count} {state}" for state, count in counts.most_common() if count)
+    yield f"{counts.total()} candidates: {parts}"
+    if ended.seconds:
+        spent = ", ".join(f"{name} {seconds:.1f} s" for name, seconds in ended.seconds.items())
+        yield f"time of workers: {spent}"
+    if ended.regrets:
+        worst = max(ended.regrets, key=ended.regrets.__getitem__)
+        middle = median(ended.regrets.values())
+        yield f"regret: worst {ended.regrets[worst]:.4f} at {worst}, median {middle:.4f}"
+    yield f"{ended.path}: {len(ended.table.routes)} routes"
 
 
 def results_table(ended: Ended) -> Table:

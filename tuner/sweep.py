@@ -1,40 +1,36 @@
 """A sweep: shapes in, trials into the store as they come, a route table at the end."""
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from mxtune.configs.devices import Device, load_device
-from mxtune.configs.errors import MissingError, MxtuneError, NoRouteError
-from mxtune.configs.regimes import Regime
+from mxtune.configs.errors import MxtuneError, NoRouteError
 from mxtune.configs.settings import Settings
 from mxtune.configs.shapes import Shape
 from mxtune.configs.table import RouteTable
 from mxtune.kernels.build import require_triton
-from mxtune.kernels.registry import chosen
+from mxtune.kernels.dispatch import Dispatcher
+from mxtune.kernels.family import RouteFamily
+from mxtune.kernels.registry import chosen, fallback_route
 from mxtune.results.choose import table_of
+from mxtune.results.devices import device_of
 from mxtune.results.store import STORE_FILE, Store
-from mxtune.results.trial import Trial
-from mxtune.tuner import measured, offline
+from mxtune.results.trial import Session, Trial
+from mxtune.tuner.lanes import Lane
+from mxtune.tuner.ledger import Ledger
 from mxtune.tuner.machine import Machine
-from mxtune.tuner.offline import Done
+from mxtune.tuner.measured import sweep_measured
+from mxtune.tuner.offline import DEFAULT_CANDIDATES, sweep_offline
 from mxtune.tuner.provenance import session_of
-from mxtune.tuner.task import Task, make_task
+from mxtune.tuner.quarantine import dangerous, quarantined, without_dangerous
+from mxtune.tuner.replay import Recording, sweep_replayed
+from mxtune.tuner.request import OFFLINE_TARGET, Request, lanes_of
+from mxtune.tuner.search import Search
+from mxtune.tuner.task import Done, Task, make_task
 
 TABLE_FILE = "routes.json"
-OFFLINE_TARGET = "gfx950"  # what is swept for where there is no GPU
-
-
-@dataclass(frozen=True, slots=True)
-class Request:
-    """What to sweep, for what, and where to write."""
-
-    shapes: tuple[Shape, ...]
-    families: tuple[str, ...]  # none: all
-    most: int | None  # candidates of each shape; None: the default of the way of sweeping
-    target: str  # auto, or an architecture
-    out: Path
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +38,7 @@ class Begun:
     """The sweep is about to start."""
 
     device: Device
-    measured: bool
+    how: str
     store: Path
     tasks: tuple[Task, ...]
 
@@ -69,7 +65,8 @@ class Ended:
     table: RouteTable
     path: Path
     tasks: tuple[Task, ...]
-    seconds: float
+    seconds: Mapping[str, float]  # where the time went, by account; empty offline
+    regrets: Mapping[Shape, float]  # of a replay: how much slower each choice is than the best
 
 
 Event = Begun | Tried | ShapeDone | Ended
@@ -81,38 +78,112 @@ def sweep(request: Request, machine: Machine, settings: Settings) -> Iterator[Ev
     Raises MissingError for a machine that cannot do it, NoRouteError if no shape has a right route,
     MxtuneError once all else is done if some have none.
     """
-    begin = time.monotonic()
-    require_triton()
-    device, gpu = target_of(request.target, machine)
+    way = way_of(request, machine)
     families = chosen(request.families)
-    way = measured if gpu else offline
-    session = session_of(device, machine, Regime() if gpu else None)
     store = Store.open(request.out / STORE_FILE, create=True)
     try:
-        number = store.session(session)
-        most = request.most or way.DEFAULT_CANDIDATES
-        tasks = tuple(
-            make_task(shape, families, device, most, store.trials(number, shape))
-            for shape in request.shapes
-        )
-        yield Begun(device, bool(gpu), store.path, tasks)
-        found = (
-            measured.sweep_measured(tasks, device, gpu, settings)
-            if gpu
-            else offline.sweep_offline(tasks, settings)
-        )
+        number = store.session(way.session)
+        tasks = _tasks(request, way, families, store, number)
+        yield Begun(way.device, way.how, store.path, tasks)
+        ledger = Ledger()
+        risky = [] if request.retry_quarantined else dangerous(store.trials(number))
+        found = _trials(request, way, tasks, risky, ledger, settings)
         yield from _journal(found, tasks, store, number)
         unsolved = _unsolved(tasks)
         if not any(task.solved for task in tasks):
             raise NoRouteError(f"{unsolved}; nothing is written")
-        table = table_of(session, store.trials(number))
+        table = table_of(way.session, store.trials(number))
         path = request.out / TABLE_FILE
         table.save(path)
-        yield Ended(table, path, tasks, time.monotonic() - begin)
+        seconds = ledger.totals(len(way.lanes)) if way.lanes else {}
+        yield Ended(table, path, tasks, seconds, _regrets(way, request, table))
         if unsolved:
             raise MxtuneError(f"{unsolved}; the others are in {path}")
     finally:
         store.close()
+
+
+@dataclass(frozen=True, slots=True)
+class Way:
+    """On what a sweep finds its routes."""
+
+    device: Device
+    session: Session
+    how: str  # for people
+    lanes: Sequence[Lane] = ()  # GPUs to measure on
+    recording: Recording | None = None  # or a store to replay; neither is offline
+
+
+def way_of(request: Request, machine: Machine) -> Way:
+    """Decide between measuring, replaying and modelling."""
+    if request.recording:
+        recording = Recording.load(request.recording)
+        device = device_of(recording.session)
+        return Way(device, recording.session, "replayed from a recording on", (), recording)
+    require_triton()
+    lanes: Sequence[Lane] = lanes_of(request, machine)
+    if lanes:
+        session = session_of(lanes[0].device, machine, request.regime)
+        count = f" {len(lanes)} x" if len(lanes) > 1 else ""
+        return Way(lanes[0].device, session, f"measured {request.regime} on{count}", lanes)
+    device = load_device(OFFLINE_TARGET if request.target == "auto" else request.target)
+    how = "offline, by compiling and modelling, for"
+    return Way(device, session_of(device, machine, None), how)
+
+
+def _tasks(
+    request: Request, way: Way, families: Sequence[RouteFamily], store: Store, session: int
+) -> tuple[Task, ...]:
+    offline_most = None if way.lanes or way.recording else DEFAULT_CANDIDATES
+    most = request.most or offline_most
+
+    def known(shape: Shape) -> list[Trial]:
+        if way.recording:
+            return []
+        trials = store.trials(session, shape)
+        return without_dangerous(trials) if request.retry_quarantined else list(trials)
+
+    return tuple(
+        make_task(shape, families, way.device, most, known(shape)) for shape in request.shapes
+    )
+
+
+def _trials(
+    request: Request,
+    way: Way,
+    tasks: Sequence[Task],
+    risky: Sequence[Trial],
+    ledger: Ledger,
+    settings: Settings,
+) -> Iterator[Trial | Done]:
+    if not way.lanes and not way.recording:
+        return sweep_offline(tasks, settings)
+    searches = [_search(request, task, risky) for task in tasks]
+    if way.recording:
+        return sweep_replayed(searches, way.recording, request.seed)
+    factories = [lane.factory(request.regime) for lane in way.lanes]
+    deadline = time.monotonic() + request.budget_s if request.budget_s else None
+    return sweep_measured(searches, factories, request.regime, settings, ledger, deadline)
+
+
+def _search(request: Request, task: Task, risky: Sequence[Trial]) -> Search:
+    """Begin the search of a shape at what is known of it: its table's route, and the default."""
+    path = request.out / TABLE_FILE
+    table = RouteTable.load(path) if path.is_file() else None
+    choice = Dispatcher(table).choose(task.shape, task.device)
+    known = dict.fromkeys((choice.route, fallback_route(task.shape)))
+    return Search(task, request.effort, tuple(known), quarantined(task.shape, risky))
+
+
+def _regrets(way: Way, request: Request, table: RouteTable) -> dict[Shape, float]:
+    if not way.recording:
+        return {}
+    chosen_routes = {entry.key: entry.route for entry in table.routes}
+    return {
+        shape: way.recording.regret(shape, chosen_routes[shape])
+        for shape in request.shapes
+        if shape in chosen_routes
+    }
 
 
 def _journal(
@@ -133,17 +204,3 @@ def _unsolved(tasks: Sequence[Task]) -> str:
     """Name the shapes that have no right route; empty if all have one."""
     shapes = [str(task.shape) for task in tasks if not task.solved]
     return f"{len(shapes)} of {len(tasks)} unsolved: {', '.join(shapes)}" if shapes else ""
-
-
-def target_of(target: str, machine: Machine) -> tuple[Device, str]:
-    """Return the device to sweep for, and torch's name of the GPU to measure on or ''.
-
-    ``auto`` is the first GPU that is here, or gfx950 offline; a named target is measured if a GPU
-    of that architecture is here.
-    """
-    for index, device in enumerate(machine.gpus):
-        if target in ("auto", device.arch):
-            return device, f"cuda:{index}"
-    if target == "auto" and machine.torch is None:
-        raise MissingError("torch is not installed; a sweep needs it: pip install 'mxtune[cpu]'")
-    return load_device(OFFLINE_TARGET if target == "auto" else target), ""

@@ -10,6 +10,7 @@ from mxtune.configs.shapes import Shape
 from mxtune.kernels.bind import planned
 from mxtune.kernels.candidates import Candidates, candidates
 from mxtune.kernels.family import Problem, RouteFamily, Step
+from mxtune.kernels.registry import families as all_families
 from mxtune.results.choose import ranking
 from mxtune.results.trial import BASELINE, FLOOR, State, Trial
 from mxtune.tuner.model import score_us
@@ -23,6 +24,16 @@ _STATES: dict[str, State] = {
 }
 
 
+_BESIDE = (BASELINE.family, FLOOR.family)
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """A shape that is finished."""
+
+    shape: Shape
+
+
 @dataclass(slots=True)
 class Task:
     """The candidates of one shape, best modelled first, and the trials there are of them."""
@@ -30,24 +41,28 @@ class Task:
     shape: Shape
     device: Device
     found: Candidates
-    ranked: tuple[Route, ...]  # those that will be tried
+    ranked: tuple[Route, ...]  # those that may be tried
     trials: list[Trial] = field(default_factory=list[Trial])
+    goal: int = 0  # how many will be tried, as far as is known
 
     @property
     def untried(self) -> list[Route]:
         """Candidates that have had no first look."""
-        seen = {trial.route for trial in self.trials if trial.stage == "screen"}
+        seen = self._seen()
         return [route for route in self.ranked if route not in seen]
 
     @property
     def looked_at(self) -> int:
         """How many candidates have had a first look."""
-        return len(self.ranked) - len(self.untried)
+        return len(self._seen())
 
     @property
     def skipped(self) -> int:
-        """Candidates beyond the limit of the sweep."""
-        return len(self.found.routes) - len(self.ranked)
+        """Candidates that nobody looked at."""
+        return len(set(self.found.routes) - self._seen())
+
+    def _seen(self) -> set[Route]:
+        return {trial.route for trial in self.trials if trial.stage == "screen"}
 
     @property
     def solved(self) -> bool:
@@ -85,10 +100,9 @@ def make_task(
     found = candidates(families, shape, device)
     problem = Problem.contiguous(shape, device)
     scores = {route: score_us(planned(route, problem).steps, device) for route in found.routes}
-    task = Task(shape, device, found, tuple(_by_turns(found.routes, scores)[:most]))
-    wanted = {*task.ranked, BASELINE, FLOOR}
-    task.trials += [trial for trial in known if trial.route in wanted]
-    return task
+    ranked = tuple(_by_turns(found.routes, scores)[:most])
+    kept = [t for t in known if t.route.family in (*all_families(), *_BESIDE)]
+    return Task(shape, device, found, ranked, kept, len(ranked))
 
 
 def _by_turns(routes: Iterable[Route], scores: Mapping[Route, float]) -> list[Route]:

@@ -82,8 +82,8 @@ class Clock:
         if self._junk.numel():
             self._junk.zero_()
         else:
-            wait: Any = torch.cuda._sleep  # pyright: ignore[reportPrivateUsage]  nothing public waits
-            wait(self._delay_cycles)
+            cuda: Any = torch.cuda  # nothing public makes a GPU wait
+            cuda._sleep(self._delay_cycles)
 
     def _captured(self, call: Call) -> Call:
         import torch

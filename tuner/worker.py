@@ -26,6 +26,8 @@ Service = Callable[[Job], Any]
 Factory = Callable[[], Service]  # picklable: a function at the top of a module
 
 START_LIMIT_S = 180.0  # importing torch and opening a GPU on a busy machine
+_DYING_S = 5.0  # writing a core file takes a while; one that only hung up is killed then
+_LAST_BYTES = 4096  # of a child's output: its last line is in there
 _PR_SET_PDEATHSIG = 1  # linux/prctl.h
 
 
@@ -46,8 +48,8 @@ class Worker:
     def __init__(self, factory: Factory, variables: Mapping[str, str]) -> None:
         """Start the child; it is ready once its first message arrives."""
         descriptor, log = tempfile.mkstemp(prefix="mxtune-worker-", suffix=".log")
-        os.close(descriptor)
-        self.log = Path(log)
+        self._said = os.fdopen(descriptor, "rb")
+        self.log = Path(log)  # until the child has opened it: nothing is left if we are killed
         context = multiprocessing.get_context("spawn")
         self.connection, theirs = context.Pipe()
         self.process = context.Process(
@@ -80,8 +82,8 @@ class Worker:
         """Read the child's message: None if it only said that it is ready."""
         try:
             message = self.connection.recv()
-        except (EOFError, ConnectionResetError):
-            self.process.join()
+        except (EOFError, OSError):  # the latter if it died in the middle of a message
+            self._see_it_die()
             return self._ended("crashed", self._how_it_died())
         if message == "ready":
             self.ready = True
@@ -98,13 +100,13 @@ class Worker:
     def stop(self) -> None:
         """Kill the child, whatever it is doing, and what it has started."""
         if self.process.pid:
-            with suppress(
-                ProcessLookupError, PermissionError
-            ):  # it is dead or has not made its group yet
+            # there is no such group if it is dead or has not made it yet
+            with suppress(ProcessLookupError, PermissionError):
                 os.killpg(self.process.pid, signal.SIGKILL)
         self.process.kill()
         self.process.join()
         self.connection.close()
+        self._said.close()
         self.log.unlink(missing_ok=True)
 
     def _ended(self, state: Literal["crashed", "hung"], reason: str) -> Outcome:
@@ -113,12 +115,20 @@ class Worker:
     def _seconds(self) -> float:
         return time.monotonic() - self._started
 
+    def _see_it_die(self) -> None:
+        """Wait for its end; join with a timeout would wait for ever if it closed all its files."""
+        deadline = time.monotonic() + _DYING_S
+        while self.process.is_alive() and time.monotonic() < deadline:
+            time.sleep(0.01)
+        self.process.kill()
+        self.process.join()
+
     def _how_it_died(self) -> str:
         code = self.process.exitcode or 0
         how = signal.Signals(-code).name if code < 0 else f"exit status {code}"
-        last = [
-            line for line in self.log.read_text("utf-8", "replace").splitlines() if line.strip()
-        ]
+        self._said.seek(max(0, self._said.seek(0, os.SEEK_END) - _LAST_BYTES))
+        text = self._said.read().decode("utf-8", "replace")
+        last = [line for line in text.splitlines() if line.strip()]
         return f"{how}: {last[-1].strip()[:200]}" if last else how
 
 
@@ -141,6 +151,7 @@ def _serve(
     os.setpgrp()  # a compiler that it starts is killed with it
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent decides what Ctrl-C ends
     descriptor = os.open(log, os.O_WRONLY | os.O_APPEND)
+    Path(log).unlink()
     os.dup2(descriptor, 1)  # compilers and drivers print; their last words explain a crash
     os.dup2(descriptor, 2)
     apply(variables)

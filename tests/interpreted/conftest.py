@@ -22,7 +22,7 @@ sys.path.append(str(Path(__file__).parent))  # a child finds its service by the 
 @pytest.fixture(scope="session", autouse=True)
 def interpreter() -> Iterator[Crew]:
     factory = import_module("interpreter").service
-    with Crew(factory, size=1, limit_s=LIMIT_S, variables={"TRITON_INTERPRET": "1"}) as crew:
+    with Crew([factory], limit_s=LIMIT_S, variables={"TRITON_INTERPRET": "1"}) as crew:
         yield crew
 
 

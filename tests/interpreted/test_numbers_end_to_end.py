@@ -70,6 +70,18 @@ def test_what_is_not_finite_makes_its_row_nan_and_no_other(name: str, value: flo
     assert c[[0, 2, 3]].isfinite().all()
 
 
+@pytest.mark.parametrize("block_n", [16, 64])
+@pytest.mark.parametrize("name", NAMES)
+def test_what_is_not_finite_in_b_makes_its_column_nan_and_no_other(name: str, block_n: int) -> None:
+    # a tile of 512 is wider than the 8 scales of a row: those behind belong to row n + 32
+    b = normal(70, 160, 1)
+    b[41, 3] = b[69, 159] = float("nan")
+    case = case_of(normal(4, 160), Mxfp4Weight.quantise(b))
+    c = accept(name, case, BLOCK_N=block_n, BLOCK_K=512)
+    assert c.isnan().all(0).nonzero().flatten().tolist() == [41, 69]
+    assert c.isnan().sum().item() == 8
+
+
 @pytest.mark.parametrize("name", NAMES)
 def test_scales_at_the_ends_of_their_range_mean_what_they_say(name: str) -> None:
     # BL-010

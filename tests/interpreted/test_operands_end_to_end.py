@@ -18,8 +18,8 @@ from mxtune.tuner.check import Case, case_of, judge, make_case
 GFX950 = load_device("gfx950")
 NAMES = sorted(families())
 SPLITTING = [name for name in NAMES if any(t.name == "split_k" for t in family(name).tunables)]
-# What lies behind each operand: two codes of 6, a scale of 2^127, bf16 and fp32 of 3.39e38.
-BEHIND = {"b": 0x77, "a_codes": 0x77, "b_scales_shuffled": 254, "a_scales": 254}
+# What lies behind each operand: two codes of 6, a scale of NaN, bf16 and fp32 of 3.39e38.
+BEHIND = {"b": 0x77, "a_codes": 0x77, "b_scales_shuffled": 255, "a_scales": 255}
 
 
 def normal(rows: int, columns: int, seed: int = 0) -> Tensor:
