@@ -41,7 +41,9 @@ def multiplies(step: Step) -> bool:
 def check_objects(name: str, config: Config, shape: Shape) -> None:
     steps = steps_of(name, config, shape)
     assert any(map(multiplies, steps))
-    for step, facts in zip(steps, compile_facts(CompileJob(steps, GFX950)), strict=True):
+    for step, facts in zip(
+        steps, compile_facts(CompileJob(Route(name, config), shape, GFX950)), strict=True
+    ):
         assert facts.obstacle is None
         assert facts.spills == 0
         assert facts.lds_bytes <= 163840

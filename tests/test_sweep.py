@@ -28,8 +28,9 @@ TRIALS = 10  # four compiled candidates and one check a shape
 MXTUNE = "from mxtune.cli import app; app()"
 COMPILER_FAILS = """
 from functools import partial
-from mxtune.tuner import compilers
-compilers.compile_service = partial(partial, int)
+from mxtune.tuner import offline
+make = offline.compile_crew
+offline.compile_crew = lambda settings: make(settings, partial(partial, int))
 """
 NO_COMPILER = (
     "the first failed with TypeError: int() argument must be a string, a bytes-like object or a "

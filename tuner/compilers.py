@@ -5,14 +5,15 @@ import os
 from mxtune.configs.settings import Settings, for_child
 from mxtune.tuner.crew import Crew
 from mxtune.tuner.objects import compile_service
+from mxtune.tuner.worker import Factory
 
 COMPILE_LIMIT_S = 30.0  # of one candidate, all its kernels
 
 
-def compile_crew(settings: Settings) -> Crew:
+def compile_crew(settings: Settings, compiler: Factory = compile_service) -> Crew:
     """Return compilers for every core; what they build is in Triton's cache."""
     return Crew(
-        [compile_service] * (os.cpu_count() or 1),
+        [compiler] * (os.cpu_count() or 1),
         limit_s=COMPILE_LIMIT_S,
         variables=for_child(settings, interpret=False),
     )

@@ -20,7 +20,7 @@ from mxtune.tuner.crew import Crew, Finished, wait
 from mxtune.tuner.ledger import Ledger
 from mxtune.tuner.measure import FinalJob, Finals, Screened, ScreenJob, facts_of
 from mxtune.tuner.model import bound_us
-from mxtune.tuner.objects import CompileJob, summary
+from mxtune.tuner.objects import CompileJob, compile_service, summary
 from mxtune.tuner.search import Search, fastest, heats
 from mxtune.tuner.task import Done, state_of
 from mxtune.tuner.worker import Factory, Outcome
@@ -47,11 +47,13 @@ def sweep_measured(
     settings: Settings,
     ledger: Ledger,
     deadline: float | None = None,
+    compiler: Factory = compile_service,
 ) -> Iterator[Trial | Done]:
     """Yield a trial for each candidate as it is measured, then the finals of its shape.
 
-    ``factories`` make the service of each lane. At the ``deadline`` the searches end; their finals
-    are still held.
+    ``factories`` make the service of each lane, ``compiler`` that of each core: tests and drills
+    put services there that fail on purpose. At the ``deadline`` the searches end; their finals are
+    still held.
     """
     bench = Crew(
         factories,
@@ -60,7 +62,7 @@ def sweep_measured(
         sound_after=_SOUND,
         spares=True,
     )
-    with compile_crew(settings) as compilers, bench:
+    with compile_crew(settings, compiler) as compilers, bench:
         yield from _Run(searches, compilers, bench, regime, ledger, deadline).trials()
 
 
@@ -116,7 +118,7 @@ class _Run:
                 task.trials.append(trial)
                 yield trial
             else:
-                job = CompileJob(task.steps(route), task.device)
+                job = CompileJob(route, task.shape, task.device)
                 self.compilers.submit((task.shape, route), job)
 
     def _finished(self, search: Search) -> bool:

@@ -7,8 +7,11 @@ from typing import Any
 
 from mxtune.configs.devices import Device
 from mxtune.configs.evidence import Objects
+from mxtune.configs.routes import Route
+from mxtune.configs.shapes import Shape
+from mxtune.kernels.bind import planned
 from mxtune.kernels.build import build
-from mxtune.kernels.family import Step
+from mxtune.kernels.family import Problem, Step
 
 _SCALED_MFMA = re.compile(r"\bv_mfma_scale_f32_\w+_f8f6f4\b")
 _ANY_MFMA = re.compile(r"\bv_mfma_\w+")
@@ -36,9 +39,10 @@ class ObjectFacts:
 
 @dataclass(frozen=True, slots=True)
 class CompileJob:
-    """Compile the steps of one candidate."""
+    """Compile the kernels of one candidate, for the usual layout of A and C."""
 
-    steps: tuple[Step, ...]
+    route: Route
+    shape: Shape
     device: Device
 
 
@@ -51,7 +55,8 @@ def compile_facts(job: CompileJob) -> tuple[ObjectFacts, ...]:
 
     Raises OutOfLdsError if one does not fit, and whatever Triton raises.
     """
-    return tuple(_facts(step, build(step, job.device), job.device) for step in job.steps)
+    steps = planned(job.route, Problem.contiguous(job.shape, job.device)).steps
+    return tuple(_facts(step, build(step, job.device), job.device) for step in steps)
 
 
 def compile_service() -> Any:

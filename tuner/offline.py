@@ -38,7 +38,7 @@ def submit_compiles(crew: Crew, tasks: Iterable[Task]) -> None:
     """Hand every untried candidate to the compilers, shape by shape."""
     for task in tasks:
         for route in task.untried:
-            crew.submit((task.shape, route), CompileJob(task.steps(route), task.device))
+            crew.submit((task.shape, route), CompileJob(route, task.shape, task.device))
 
 
 def sweep_offline(tasks: Sequence[Task], settings: Settings) -> Iterator[Trial | Done]:

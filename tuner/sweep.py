@@ -110,7 +110,7 @@ class Way:
     device: Device
     session: Session
     how: str  # for people
-    lanes: Sequence[Lane] = ()  # GPUs to measure on
+    lanes: tuple[Lane, ...] = ()  # GPUs to measure on
     recording: Recording | None = None  # or a store to replay; neither is offline
 
 
@@ -121,11 +121,11 @@ def way_of(request: Request, machine: Machine) -> Way:
         device = device_of(recording.session)
         return Way(device, recording.session, "replayed from a recording on", (), recording)
     require_triton()
-    lanes: Sequence[Lane] = lanes_of(request, machine)
-    if lanes:
-        session = session_of(lanes[0].device, machine, request.regime)
+    lanes = lanes_of(request, machine)
+    for lane in lanes[:1]:
+        session = session_of(lane.device, machine, request.regime)
         count = f" {len(lanes)} x" if len(lanes) > 1 else ""
-        return Way(lanes[0].device, session, f"measured {request.regime} on{count}", lanes)
+        return Way(lane.device, session, f"measured {request.regime} on{count}", lanes)
     device = load_device(OFFLINE_TARGET if request.target == "auto" else request.target)
     how = "offline, by compiling and modelling, for"
     return Way(device, session_of(device, machine, None), how)
