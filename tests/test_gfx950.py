@@ -6,7 +6,7 @@ from collections.abc import Mapping
 import pytest
 
 from mxtune.configs.devices import load_device
-from mxtune.configs.routes import Config, Value
+from mxtune.configs.routes import Config, Route, Value
 from mxtune.configs.shapes import Shape
 from mxtune.kernels.build import build
 from mxtune.kernels.candidates import candidates
