@@ -1,10 +1,24 @@
 """What a GPU is: the figures that legality, the model and the roofline need."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from importlib.resources import files
 from typing import Any
 
 from mxtune.configs.errors import ConfigError
+
+
+@dataclass(frozen=True, slots=True)
+class Pace:
+    """How fast a CU gets through the parts of a kernel: the constants of the model, in cycles."""
+
+    prologue: float  # of a program, before and after its loop
+    latency: float  # of a load under load, as far as no stage hides it
+    stream_bytes: float  # of operands that a CU takes in, each cycle
+    quantise: float  # of one value of A, on one of a CU's 4 SIMDs
+    unpack: float  # of one FP4 value fed to dot_scaled, on one SIMD; 0 with FP4 matrix units
+    matrix: float  # how many times its peak time the arithmetic takes
+    resident: int  # programs that a CU holds at once
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +39,7 @@ class Device:
     launch_us: float  # of the first kernel of a call
     dependent_us: float  # of each further kernel that waits for the one before
     scaled_mma: bool  # whether it has matrix units for FP4 with block scales
+    pace: Pace
 
     def __str__(self) -> str:
         return f"{self.name} ({self.arch}, {self.compute_units} CUs)"
@@ -51,4 +66,9 @@ def load_device(arch: str) -> Device:
 
     text = (files("mxtune.configs") / "devices" / f"{name}.yaml").read_text("utf-8")
     values: dict[str, Any] = yaml.safe_load(text)
-    return Device(**{field.name: values[field.name] for field in fields(Device)})
+    return device_from({field.name: values[field.name] for field in fields(Device)})
+
+
+def device_from(values: Mapping[str, Any]) -> Device:
+    """Build a device from plain values, as in a description or in a store."""
+    return Device(**{**values, "pace": Pace(**values["pace"])})

@@ -88,6 +88,7 @@ class Work:
     flops: float  # multiply-adds count two, of one iteration of one program
     load_bytes: float  # of one iteration of one program
     quantised: int  # values of A that one iteration of one program quantises
+    multiplied: int  # FP4 values that one iteration of one program feeds to dot_scaled
     unique_bytes: float  # read and written by the whole step, each byte once
 
 

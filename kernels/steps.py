@@ -61,7 +61,7 @@ def quantise_step(config: Config, problem: Problem) -> Step:
         },
         constants={"BLOCK_M": rows, "BLOCK_K": columns, "SHUFFLED": False, "WIDE": a.wide},
         options={"num_warps": config.number("quant_warps"), "num_stages": 1},
-        work=Work(grid[0] * grid[1], 1, 0, 2.0 * rows * columns, rows * columns, 2.6 * values),
+        work=Work(grid[0] * grid[1], 1, 0, 2.0 * rows * columns, rows * columns, 0, 2.6 * values),
     )
 
 
@@ -108,6 +108,7 @@ def gemm_step(config: Config, problem: Problem, out: Buffer, splits: int) -> Ste
             flops=2.0 * m * n * k,
             load_bytes=_CODE_BYTES * (m + n) * k,
             quantised=0,
+            multiplied=(m + n) * k,
             unique_bytes=_CODE_BYTES * (shape.m + shape.n) * shape.k
             + float(shape.m * shape.n * splits * BYTES[out.dtype]),
         ),
@@ -149,6 +150,7 @@ def fused_step(config: Config, problem: Problem) -> Step:
             flops=2.0 * m * n * k,
             load_bytes=(2 * m + _CODE_BYTES * n) * k,
             quantised=m * k,
+            multiplied=(m + n) * k,
             unique_bytes=2.0 * shape.m * shape.k
             + _CODE_BYTES * shape.n * shape.k
             + 2.0 * shape.m * shape.n,
@@ -188,6 +190,7 @@ def reduce_step(config: Config, problem: Problem, partials: Buffer) -> Step:
             flops=float(rows * columns),
             load_bytes=float(rows * columns * BYTES[partials.dtype]),
             quantised=0,
+            multiplied=0,
             unique_bytes=float(values * (splits * BYTES[partials.dtype] + 2)),
         ),
     )

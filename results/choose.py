@@ -13,7 +13,7 @@ from mxtune.configs.table import Default, DeviceInfo, Entry, Made, RouteTable
 from mxtune.kernels.family import Problem
 from mxtune.kernels.registry import fallback_route, families, family
 from mxtune.results.devices import device_of
-from mxtune.results.finals import preferred, ties_of
+from mxtune.results.finals import heat_of, preferred, ties_of
 from mxtune.results.statistics import spread
 from mxtune.results.trial import BASELINE, FLOOR, Session, Trial
 
@@ -51,8 +51,8 @@ def table_of(session: Session, trials: Iterable[Trial]) -> RouteTable:
 def ranking(trials: Iterable[Trial]) -> list[Trial]:
     """Return the trials that may be chosen, the best first.
 
-    Finals decide among the measured, and a route that was in no final comes after them. Offline it
-    is the score, and only a route whose numbers were checked may be chosen. A route that was wrong
+    Finals decide among the measured, the last of them above all; a route that was in no final comes
+    after them. Offline it is the score, and only a route whose numbers were checked may be chosen. A route that was wrong
     once is out, and so is a final of a route whose screening, where the check is, did not succeed.
     """
     trials = list(trials)
@@ -62,9 +62,16 @@ def ranking(trials: Iterable[Trial]) -> list[Trial]:
     finals = {t.route: t for t in timed if t.stage == "final" and t.route in screened}
     if screened:
         late = [trial for route, trial in screened.items() if route not in finals]
-        return sorted(finals.values(), key=_by_time) + sorted(late, key=_by_time)
+        return _by_final(finals.values()) + sorted(late, key=_by_time)
     checked = {trial.route for trial in trials if trial.stage == "check" and trial.state == "ok"}
     return sorted((t for t in scored(trials) if t.route in checked - wrong), key=by_score)
+
+
+def _by_final(finals: Iterable[Trial]) -> list[Trial]:
+    """Order finals: those of the last heat come first, since it was held between the best of all."""
+    finals = list(finals)
+    last = max((heat_of(trial) for trial in finals), default=0)
+    return sorted(finals, key=lambda trial: (heat_of(trial) != last, *_by_time(trial)))
 
 
 def scored(trials: Iterable[Trial]) -> list[Trial]:

@@ -33,10 +33,15 @@ def ties_of(ranked: Sequence[Trial]) -> list[Trial]:
     return [best, *(t for t in rivals if tied(paired_ratio(t.samples_us, best.samples_us)))]
 
 
+def heat_of(trial: Trial) -> int:
+    """Return which final of its shape a trial is of: they are numbered in the order they are held."""
+    return int(trial.facts.get("heat", 0))
+
+
 def _same_final(trial: Trial, best: Trial) -> bool:
     return (
         trial.stage == "final"
-        and trial.facts.get("heat") == best.facts.get("heat")
+        and heat_of(trial) == heat_of(best)
         and len(trial.times_us) == len(trial.samples_us) == len(best.samples_us)
     )
 

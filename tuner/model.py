@@ -6,10 +6,8 @@ It ranks; its microseconds are not measurements and are never shown as if they w
 
 A CU holds a few programs at once, which share its units and hide each other's latency. An iteration
 takes what one program needs by itself (the latency that its stages leave, then its arithmetic) or
-what all programs of the CU need of a shared unit, whichever is longer. Constants without a device
-of their own are for gfx950 and come from public winners and from assembly: a CU streams about
-55 GB/s of operands; a load takes about 2000 cycles under load; the portable quantiser issues about
-17 vector instructions for each value of a lane, 4 cycles each.
+what all programs of the CU need of a shared unit, whichever is longer. The constants are the pace of
+the device, in its description, each with its source.
 """
 
 from collections.abc import Sequence
@@ -20,13 +18,7 @@ from mxtune.configs.regimes import Regime
 from mxtune.configs.shapes import Shape
 from mxtune.kernels.family import Step
 
-_STREAM_BYTES_PER_CYCLE = 22.0
-_LATENCY_CYCLES = 2000.0
-_PROLOGUE_CYCLES = 2500.0
-_QUANTISE_CYCLES = 17 * 4 / 64  # a value, on one SIMD
-_UNPACK_CYCLES = 0.5  # a byte of codes, on one SIMD, where dot_scaled is emulated
-_SIMDS = 4
-_RESIDENT = 4  # programs a CU holds; LDS and registers allow about that many small tiles
+_SIMDS = 4  # of a CU, and sub-partitions of an SM
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,23 +75,15 @@ def moved_bytes(shape: Shape) -> float:
 
 
 def _work_us(step: Step, device: Device) -> float:
-    work = step.work
+    work, pace = step.work, device.pace
     each_cu = -(-work.programs // device.compute_units)
-    resident = min(each_cu, _RESIDENT)
+    resident = min(each_cu, pace.resident)
     rounds = -(-each_cu // resident)
     flops_per_cycle = device.fp4_tflops * 1e3 / (device.clock_ghz * device.compute_units)
-    matrix = work.flops / flops_per_cycle
-    vector = work.quantised * _QUANTISE_CYCLES + _unpacking(step, device)
-    shared = max(matrix, work.load_bytes / _STREAM_BYTES_PER_CYCLE, vector / _SIMDS)
+    matrix = pace.matrix * work.flops / flops_per_cycle
+    vector = work.quantised * pace.quantise + work.multiplied * pace.unpack
+    shared = max(matrix, work.load_bytes / pace.stream_bytes, vector / _SIMDS)
     ahead = min(step.options["num_stages"] - 1, work.iterations - 1)  # loads in flight at once
-    exposed = _LATENCY_CYCLES / max(1, ahead)
-    own = exposed + matrix + vector / min(_SIMDS, step.options["num_warps"])
-    iteration = max(own, resident * shared)
-    cycles = rounds * (_PROLOGUE_CYCLES + work.iterations * iteration)
+    own = pace.latency / max(1, ahead) + matrix + vector / min(_SIMDS, step.options["num_warps"])
+    cycles = rounds * (pace.prologue + work.iterations * max(own, resident * shared))
     return cycles / (device.clock_ghz * 1e3)
-
-
-def _unpacking(step: Step, device: Device) -> float:
-    return (
-        0.0 if device.scaled_mma or not step.work.flops else step.work.load_bytes * _UNPACK_CYCLES
-    )

@@ -33,6 +33,9 @@ class Effort:
 # of its shape: after 3 readings, then after 10 (the thresholds of PyTorch's TunableOp).
 DROP_AFTER = ((3, 1.5), (10, 1.15))
 
+# A family is followed up from its own best candidate while that is within this multiple of the best.
+_FAMILY_REACH = 1.6
+
 EFFORTS = {
     effort.name: effort
     for effort in (
@@ -97,9 +100,19 @@ class Search:
         count = min(self.effort.audit, len(pruned))
         yield from random.Random(str(self.task.shape)).sample(pruned, count)
 
+    def _leaders(self) -> list[Route]:
+        """Return the best few, and the best of every family that is not far behind them."""
+        ranked = fastest(self.task.trials)
+        chosen = [trial.route for trial in ranked[: self.effort.around]]
+        for trial in ranked:
+            near = trial.median_us <= _FAMILY_REACH * ranked[0].median_us
+            if near and trial.route.family not in {route.family for route in chosen}:
+                chosen.append(trial.route)
+        return chosen
+
     def _refinements(self) -> list[Route]:
         """Take one round: the untried neighbours of the best, if the last round found a better."""
-        leaders = [trial.route for trial in fastest(self.task.trials)][: self.effort.around]
+        leaders = self._leaders()
         if not leaders or leaders[0] == self.best:
             self.rounds_left = 0
             return []

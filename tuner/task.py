@@ -100,19 +100,27 @@ def make_task(
     found = candidates(families, shape, device)
     problem = Problem.contiguous(shape, device)
     scores = {route: score_us(planned(route, problem).steps, device) for route in found.routes}
-    ranked = tuple(_by_turns(found.routes, scores)[:most])
+    ranked = tuple(_ordered(found.routes, scores)[:most])
     kept = [t for t in known if t.route.family in (*all_families(), *_BESIDE)]
     return Task(shape, device, found, ranked, kept, len(ranked))
 
 
-def _by_turns(routes: Iterable[Route], scores: Mapping[Route, float]) -> list[Route]:
-    """Order routes best first, families in turn: a limit must not leave a family out."""
+def _ordered(routes: Iterable[Route], scores: Mapping[Route, float]) -> list[Route]:
+    """Order routes best first, every third one from the families in turn.
+
+    A limit takes the best of the model, and still leaves no family out: where the model is wrong, it
+    is wrong about a whole family.
+    """
+    best = sorted(routes, key=lambda r: (scores[r], str(r)))
     place: Counter[str] = Counter()
-    turns: dict[Route, tuple[int, float, str]] = {}
-    for route in sorted(routes, key=lambda r: (scores[r], str(r))):
-        turns[route] = (place[route.family], scores[route], str(route))
+    turn: dict[Route, tuple[int, int]] = {}
+    for at, route in enumerate(best):
+        turn[route] = (place[route.family], at)
         place[route.family] += 1
-    return sorted(turns, key=turns.__getitem__)
+    turns = sorted(best, key=turn.__getitem__)
+    pairs = zip(best[0::2], best[1::2] + best[:1], turns, strict=False)
+    mixed = (route for trio in pairs for route in trio)
+    return list(dict.fromkeys([*mixed, *best]))
 
 
 def state_of(outcome: Outcome, otherwise: State) -> State:
