@@ -52,8 +52,9 @@ def ranking(trials: Iterable[Trial]) -> list[Trial]:
     """Return the trials that may be chosen, the best first.
 
     Finals decide among the measured, the last of them above all; a route that was in no final comes
-    after them. Offline it is the score, and only a route whose numbers were checked may be chosen. A route that was wrong
-    once is out, and so is a final of a route whose screening, where the check is, did not succeed.
+    after them. Offline it is the score, and only a route whose numbers were checked may be chosen.
+    A route that was wrong once is out, and so is a final of a route whose screening, where the
+    check is, did not succeed.
     """
     trials = list(trials)
     wrong = _wrong(trials)
@@ -68,7 +69,7 @@ def ranking(trials: Iterable[Trial]) -> list[Trial]:
 
 
 def _by_final(finals: Iterable[Trial]) -> list[Trial]:
-    """Order finals: those of the last heat come first, since it was held between the best of all."""
+    """Order finals: those of the last one come first, since it was held between the best of all."""
     finals = list(finals)
     last = max((heat_of(trial) for trial in finals), default=0)
     return sorted(finals, key=lambda trial: (heat_of(trial) != last, *_by_time(trial)))

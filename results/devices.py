@@ -5,8 +5,8 @@ from dataclasses import asdict
 from mxtune.configs.devices import Device, bare_arch, device_from, known_devices, load_device
 from mxtune.results.trial import Session
 
-# What the model makes of a device, not what the device is: taken from the present description, so that
-# a better model can be tried on an old recording.
+# What the model makes of a device, not what the device is: taken from the present description, so
+# that a better model can be tried on an old recording.
 _MODELLED = ("pace", "launch_us", "dependent_us")
 
 

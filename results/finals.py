@@ -34,7 +34,7 @@ def ties_of(ranked: Sequence[Trial]) -> list[Trial]:
 
 
 def heat_of(trial: Trial) -> int:
-    """Return which final of its shape a trial is of: they are numbered in the order they are held."""
+    """Return which final of its shape a trial is of; they are numbered in the order of holding."""
     return int(trial.facts.get("heat", 0))
 
 

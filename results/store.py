@@ -7,42 +7,21 @@ what is learnt later about the same route (finals, a check) is a further trial o
 import json
 import sqlite3
 import time
-from collections.abc import Generator, Iterator
+from collections.abc import Generator, Iterable, Iterator, Mapping
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
+from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
 from mxtune.configs.errors import ConfigError, StoreError
 from mxtune.configs.routes import Config, Route
 from mxtune.configs.shapes import Shape
+from mxtune.results.schema import VERSION, check, upgrade, version_of
 from mxtune.results.trial import Session, Trial
 
-VERSION = 1
 STORE_FILE = "trials.sqlite"  # its name in the folder of a sweep
-_APPLICATION = 0x6D787475  # "mxtu": tells our files from other SQLite databases
 _BUSY_S = 30  # how long a process waits while others write
-
-_SCHEMA = """
-CREATE TABLE IF NOT EXISTS sessions (
-    id INTEGER PRIMARY KEY,
-    key TEXT NOT NULL UNIQUE,
-    provenance TEXT NOT NULL
-);
-CREATE TABLE IF NOT EXISTS trials (
-    id INTEGER PRIMARY KEY,
-    session INTEGER NOT NULL REFERENCES sessions (id),
-    m INTEGER NOT NULL, n INTEGER NOT NULL, k INTEGER NOT NULL,
-    family TEXT NOT NULL,
-    config TEXT NOT NULL,
-    stage TEXT NOT NULL,
-    state TEXT NOT NULL,
-    reason TEXT NOT NULL,
-    samples_us TEXT NOT NULL,
-    facts TEXT NOT NULL
-);
-CREATE INDEX IF NOT EXISTS trials_of_shape ON trials (session, m, n, k, stage);
-"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,8 +35,8 @@ class Store:
     def open(cls, path: Path, *, create: bool = False) -> "Store":
         """Open a store, or make an empty one.
 
-        Raises StoreError in one line for a missing, foreign, damaged or newer file, which is left
-        as it is.
+        A store of an older version is brought to this one. Raises StoreError in one line for a
+        missing, foreign, damaged or newer file, which is left as it is.
         """
         if not create and not path.is_file():
             raise StoreError(f"{path}: no such store; a sweep makes one")
@@ -94,6 +73,15 @@ class Store:
             "INSERT INTO trials (session, m, n, k, family, config, stage, state, reason,"
             " samples_us, facts) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
             (session, *_row(trial)),
+        )
+
+    def add_ledger(self, session: int, rows: Iterable[Mapping[str, Any]]) -> None:
+        """Write where the time of a sweep went: ``account``, ``family`` and ``seconds`` a row."""
+        at = datetime.now(timezone.utc).isoformat(timespec="seconds")
+        self._write(
+            "INSERT INTO ledgers SELECT ?, ?, json_extract(value, '$.account'),"
+            " json_extract(value, '$.family'), json_extract(value, '$.seconds') FROM json_each(?)",
+            (session, at, json.dumps(list(rows))),
         )
 
     def sessions(self) -> dict[int, Session]:
@@ -136,26 +124,16 @@ class Store:
 
 
 def _prepare(connection: sqlite3.Connection, path: Path, *, create: bool) -> None:
-    """Set up an empty database, or check that one is a store of this version."""
+    """Set up an empty database, or check a store and bring an older one to this version."""
     tables = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
-    if tables == 0 and not create:
-        raise StoreError(f"{path}: an empty file; a sweep makes a store")
-    if tables == 0:
+    if tables:
+        check(connection, path)
+    elif create:
         _journal_ahead(connection)
-        connection.executescript(
-            f"BEGIN IMMEDIATE; PRAGMA application_id = {_APPLICATION};"
-            f" PRAGMA user_version = {VERSION}; {_SCHEMA} COMMIT;"
-        )
-        return
-    if connection.execute("PRAGMA application_id").fetchone()[0] != _APPLICATION:
-        raise StoreError(f"{path}: an SQLite database, but not one of mxtune's stores")
-    version = connection.execute("PRAGMA user_version").fetchone()[0]
-    if version != VERSION:
-        raise StoreError(f"{path}: store version {version}; this mxtune reads version {VERSION}")
-    damage = connection.execute("PRAGMA quick_check(1)").fetchone()[0]
-    if damage != "ok":
-        fault = damage.splitlines()[-1]  # after a line that names the database
-        raise StoreError(f"{path}: damaged ({fault}); move it aside and sweep again")
+    else:
+        raise StoreError(f"{path}: an empty file; a sweep makes a store")
+    if version_of(connection) < VERSION:
+        upgrade(connection)
 
 
 def _journal_ahead(connection: sqlite3.Connection) -> None:

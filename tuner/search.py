@@ -12,7 +12,8 @@ from dataclasses import dataclass, field
 
 from mxtune.configs.errors import ConfigError
 from mxtune.configs.routes import Route, Value
-from mxtune.results.trial import Trial
+from mxtune.results.finals import heat_of
+from mxtune.results.trial import BASELINE, FLOOR, Trial
 from mxtune.tuner.task import Task
 
 
@@ -33,7 +34,7 @@ class Effort:
 # of its shape: after 3 readings, then after 10 (the thresholds of PyTorch's TunableOp).
 DROP_AFTER = ((3, 1.5), (10, 1.15))
 
-# A family is followed up from its own best candidate while that is within this multiple of the best.
+# A family is followed up from its own best candidate while that is within this of the best.
 _FAMILY_REACH = 1.6
 
 EFFORTS = {
@@ -146,6 +147,25 @@ def heats(search: "Search") -> list[tuple[Route, ...]]:
     starts = range(_HEAT, len(ranked), _HEAT - 1)
     rest = [(ranked[0], *ranked[at : at + _HEAT - 1]) for at in starts]
     return [tuple(ranked[:_HEAT]), *rest] if ranked else []
+
+
+_DECIDERS = 16  # routes of the last final, where everybody played in groups before
+
+
+def decider(search: "Search") -> tuple[Route, ...]:
+    """Return who plays in the last final: the best of all groups; nobody if there was but one.
+
+    The leader of the first look played in every group. Times are compared as multiples of its own,
+    so that a group that met a slower moment loses nothing by that.
+    """
+    finals = [trial for trial in search.task.trials if trial.stage == "final" and trial.times_us]
+    ranked = fastest(search.task.trials)
+    if not ranked or search.effort.finalists or len({heat_of(t) for t in finals}) < 2:
+        return ()
+    pace = {heat_of(t): t.median_us for t in finals if t.route == ranked[0].route}
+    playing = [t for t in finals if t.route not in (FLOOR, BASELINE) and heat_of(t) in pace]
+    playing.sort(key=lambda t: (t.median_us / pace[heat_of(t)], str(t.route)))
+    return tuple(dict.fromkeys(t.route for t in playing))[:_DECIDERS]
 
 
 Axes = dict[tuple[str, str], list[Value]]
