@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from mxtune.configs.devices import Device, load_device
+from mxtune.configs.devices import Device, Pace, load_device
 from mxtune.configs.routes import Config, Route, Value
 from mxtune.configs.shapes import Shape
 from mxtune.kernels.bind import planned
@@ -22,9 +22,18 @@ ROUND = replace(
     bandwidth_gbs=1000,
     launch_us=4.0,
     dependent_us=3.0,
+    pace=Pace(
+        prologue=2500,
+        latency=2000,
+        stream_bytes=22,
+        quantise=17 * 4 / 64,
+        unpack=0.0,
+        matrix=1.0,
+        resident=4,
+    ),
 )
 # One program a CU: 2500 cycles, then 10 times 2000 of latency and 1000 of arithmetic.
-WORK = Work(programs=2, iterations=10, flops=1e6, load_bytes=0.0, quantised=0, unique_bytes=0.0)
+WORK = Work(2, 10, 1e6, load_bytes=0.0, quantised=0, multiplied=0, unique_bytes=0.0)
 DECODE = Shape(16, 2112, 7168)
 
 
@@ -87,10 +96,10 @@ def test_four_programs_share_a_cu_and_the_fifth_waits() -> None:
     assert work_us(step(replace(WORK, programs=10))) == 85.0
 
 
-def test_unpacking_costs_only_where_there_are_no_units_for_fp4() -> None:
-    loading = step(replace(WORK, load_bytes=8800.0))
-    assert work_us(loading) == 32.5
-    assert work_us(loading, replace(ROUND, scaled_mma=False)) == 43.5
+def test_unpacking_costs_where_there_are_no_units_for_fp4() -> None:
+    feeding = step(replace(WORK, multiplied=4400))  # on four SIMDs: 1100 cycles each at 1 a value
+    assert work_us(feeding) == 32.5
+    assert work_us(feeding, replace(ROUND, pace=replace(ROUND.pace, unpack=1.0))) == 43.5
 
 
 def test_splitting_k_fills_a_gpu_that_few_tiles_leave_idle() -> None:

@@ -75,9 +75,10 @@ def test_without_a_trial_the_commonest_refusal_tells() -> None:
     assert refused.first_failure == "direct: too deep"
 
 
-def test_a_limit_takes_the_families_in_turn() -> None:
+def test_a_limit_takes_the_best_and_every_third_from_the_families_in_turn() -> None:
     everything = all_families(None)
-    assert [r.family for r in everything.ranked] == ["fused", "direct"] * 3
+    assert [r.family for r in everything.ranked] == ["fused"] * 3 + ["direct"] * 3
+    assert [r.family for r in all_families(4).ranked] == ["fused", "fused", "fused", "direct"]
     assert all_families(3).ranked == everything.ranked[:3]
     assert len(everything.ranked) == 6
     assert all_families(3).skipped == 6

@@ -191,7 +191,7 @@ def test_a_shuffled_store_zeroes_its_padding(device: Device) -> None:
         },
         constants={"BLOCK_M": 4, "BLOCK_K": 256, "SHUFFLED": True, "WIDE": False},
         options={"num_warps": 4, "num_stages": 1},
-        work=Work(1, 1, 0, 0, 0, 0),
+        work=Work(1, 1, 0, 0, 0, 0, 0),
     )  # fmt: skip
     codes = torch.empty(70, 176, dtype=torch.uint8, device=GPU)
     scales = torch.full((height, width), 0x7F, dtype=torch.uint8, device=GPU)
