@@ -34,7 +34,7 @@ def candidates(families: Iterable[RouteFamily], shape: Shape, device: Device) ->
             points += 1
             route = Route(family.name, family.normalise(config, shape))
             verdict = family.legality(route.config, shape, device)
-            waste = family.waste(route.config, shape)
+            waste = family.waste(route.config, shape, device)
             if verdict.grade == "illegal" or waste:
                 rejected[f"{family.name}: {verdict.reason or waste}"] += 1
                 if verdict.grade != "illegal":

@@ -189,8 +189,8 @@ class RouteFamily(Protocol):
         """Say whether ``config`` may be used for ``shape`` on ``device``."""
         ...
 
-    def waste(self, config: Config, shape: Shape) -> str | None:
-        """Say why a legal config is not worth trying for ``shape``, or None."""
+    def waste(self, config: Config, shape: Shape, device: Device) -> str | None:
+        """Say why a legal config is not worth trying for ``shape`` on ``device``, or None."""
         ...
 
     def fallback(self, shape: Shape) -> Config:

@@ -34,6 +34,8 @@ REDUCE = (
     Tunable("reduce_warps", "waves it has", 1, (1, 2, 4, 8)),
 )
 
+# Results below which a warp only repeats another's: one 16x16 MFMA on AMD, one 16x8 MMA on NVIDIA.
+_RESULTS = {"hip": 256, "cuda": 128}
 _REGISTERS = {"hip": 512, "cuda": 255}  # 32-bit registers a lane can have
 
 
@@ -83,7 +85,7 @@ def _without_scaled_mfma(config: Config) -> str | None:
     return None
 
 
-def tile_waste(config: Config, shape: Shape) -> str | None:
+def tile_waste(config: Config, shape: Shape, device: Device) -> str | None:
     """Say why a legal tile is not worth trying for ``shape``, or None."""
     if config.number("BLOCK_M") > max(16, next_power_of_two(shape.m)):
         return "BLOCK_M far beyond M"
@@ -91,8 +93,9 @@ def tile_waste(config: Config, shape: Shape) -> str | None:
         return "BLOCK_N far beyond N"
     if config.number("BLOCK_K") > max(128, next_power_of_two(shape.k)):
         return "BLOCK_K far beyond K"
-    if config.number("BLOCK_M") * config.number("BLOCK_N") < 256 * config.number("num_warps"):
-        return "fewer than 256 results a warp"
+    least = _RESULTS[device.backend]
+    if config.number("BLOCK_M") * config.number("BLOCK_N") < least * config.number("num_warps"):
+        return f"fewer than {least} results a warp"
     return None
 
 

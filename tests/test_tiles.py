@@ -91,7 +91,7 @@ def test_scales_beyond_32_bit_offsets_are_refused() -> None:
     ],
 )
 def test_a_legal_tile_may_be_a_waste(changes: dict[str, Value], shape: Shape, reason: str) -> None:
-    assert tile_waste(USUAL.changed(**changes), shape) == reason
+    assert tile_waste(USUAL.changed(**changes), shape, MI355X) == reason
 
 
 @pytest.mark.parametrize(
@@ -106,7 +106,12 @@ def test_a_legal_tile_may_be_a_waste(changes: dict[str, Value], shape: Shape, re
     ],
 )
 def test_a_tile_just_covers_what_is_left_over(changes: dict[str, Value], shape: Shape) -> None:
-    assert tile_waste(USUAL.changed(**changes), shape) is None
+    assert tile_waste(USUAL.changed(**changes), shape, MI355X) is None
+
+
+def test_a_warp_of_the_h200_computes_half_as_much_before_it_repeats_another() -> None:
+    assert tile_waste(USUAL.changed(num_warps=8), SHAPE, H200) is None
+    assert tile_waste(USUAL.changed(num_warps=16), SHAPE, H200) == "fewer than 128 results a warp"
 
 
 def test_a_split_beyond_the_blocks_is_illegal_and_one_split_a_waste() -> None:
@@ -115,7 +120,7 @@ def test_a_split_beyond_the_blocks_is_illegal_and_one_split_a_waste() -> None:
     idle = owner.legality(usual.changed(split_k=3), shape, MI355X)
     assert idle == illegal("split_k 3 leaves splits of 2 blocks idle")
     assert owner.legality(usual.changed(split_k=2), shape, MI355X) == LEGAL
-    assert owner.waste(usual.changed(split_k=1), shape) == (
+    assert owner.waste(usual.changed(split_k=1), shape, MI355X) == (
         "a split of one is the direct family and a reduction"
     )
 

@@ -32,8 +32,8 @@ class _Fused:
     def legality(self, config: Config, shape: Shape, device: Device) -> Legality:
         return tile_legality(config, shape, device)
 
-    def waste(self, config: Config, shape: Shape) -> str | None:
-        return tile_waste(config, shape)
+    def waste(self, config: Config, shape: Shape, device: Device) -> str | None:
+        return tile_waste(config, shape, device)
 
     def fallback(self, shape: Shape) -> Config:
         return Config.of(defaults(self.tunables) | small_tile(shape))

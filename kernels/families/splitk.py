@@ -44,10 +44,10 @@ class _SplitK:
             return illegal(f"split_k {config['split_k']} leaves splits of {blocks} blocks idle")
         return tile_legality(config, shape, device)
 
-    def waste(self, config: Config, shape: Shape) -> str | None:
+    def waste(self, config: Config, shape: Shape, device: Device) -> str | None:
         if config.number("split_k") == 1:
             return "a split of one is the direct family and a reduction"
-        return tile_waste(config, shape)
+        return tile_waste(config, shape, device)
 
     def fallback(self, shape: Shape) -> Config:
         return Config.of(defaults(self.tunables) | small_tile(shape) | {"split_k": 1})
