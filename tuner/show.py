@@ -16,6 +16,7 @@ from mxtune.configs.evidence import Measured, Modelled
 from mxtune.configs.table import Entry
 from mxtune.kernels.registry import brief
 from mxtune.results.choose import by_score, ranking, scored
+from mxtune.tuner.audit import audit
 from mxtune.tuner.sweep import Begun, Ended, Event, ShapeDone, Tried
 from mxtune.tuner.task import Task
 
@@ -171,6 +172,9 @@ def closing_lines(ended: Ended) -> Iterator[str]:
     if ended.seconds:
         spent = ", ".join(f"{name} {seconds:.1f} s" for name, seconds in ended.seconds.items())
         yield f"time of workers: {spent}"
+    found = audit(ended.tasks)
+    if found:
+        yield f"audit: {found.tried} pruned candidates tried, the best {found.best:.3f} x the winner"
     if ended.regrets:
         worst = max(ended.regrets, key=ended.regrets.__getitem__)
         middle = median(ended.regrets.values())
