@@ -174,7 +174,7 @@ def closing_lines(ended: Ended) -> Iterator[str]:
         yield f"time of workers: {spent}"
     found = audit(ended.tasks)
     if found:
-        yield f"audit: {found.tried} pruned candidates tried, the best {found.best:.3f} x the winner"
+        yield f"audit: {found.tried} pruned candidates, the best {found.best:.3f} x the winner"
     if ended.regrets:
         worst = max(ended.regrets, key=ended.regrets.__getitem__)
         middle = median(ended.regrets.values())
