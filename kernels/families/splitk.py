@@ -28,6 +28,8 @@ from mxtune.kernels.tiles import (
 
 @dataclass(frozen=True, slots=True)
 class _SplitK:
+    """Tiles, and a number of splits that must all have work."""
+
     name: str = "splitk"
     tunables: tuple[Tunable, ...] = (*TILE, *SPLIT, *QUANTISE, *REDUCE)
 
