@@ -6,6 +6,7 @@ goes to whichever lane is free, the finals of one shape stay on one GPU.
 """
 
 import time
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -15,7 +16,7 @@ from mxtune.configs.routes import Route
 from mxtune.configs.settings import Settings, for_child
 from mxtune.configs.shapes import Shape
 from mxtune.results.trial import BASELINE, FLOOR, Trial
-from mxtune.tuner.compilers import compile_crew
+from mxtune.tuner.compilers import COMPILE_LIMIT_S, compile_crew
 from mxtune.tuner.crew import Crew, Finished, wait
 from mxtune.tuner.ledger import Ledger
 from mxtune.tuner.measure import FinalJob, Finals, Screened, ScreenJob, facts_of
@@ -38,6 +39,17 @@ class _Heat:
     shape: Shape
     number: int
     routes: tuple[Route, ...]
+    place: int  # the lane that all finals of a shape are held on
+    again: bool = False  # without those that failed alone, after it had failed
+
+
+@dataclass(frozen=True, slots=True)
+class _Alone:
+    """The key of a final that one route plays alone, to find who made its heat fail."""
+
+    shape: Shape
+    heat: _Heat
+    route: Route
 
 
 def sweep_measured(
@@ -48,6 +60,9 @@ def sweep_measured(
     ledger: Ledger,
     deadline: float | None = None,
     compiler: Factory = compile_service,
+    *,
+    run_limit_s: float = RUN_LIMIT_S,
+    compile_limit_s: float = COMPILE_LIMIT_S,
 ) -> Iterator[Trial | Done]:
     """Yield a trial for each candidate as it is measured, then the finals of its shape.
 
@@ -57,12 +72,12 @@ def sweep_measured(
     """
     bench = Crew(
         factories,
-        limit_s=RUN_LIMIT_S,
+        limit_s=run_limit_s,
         variables=for_child(settings, interpret=False),
         sound_after=_SOUND,
         spares=True,
     )
-    with compile_crew(settings, compiler) as compilers, bench:
+    with compile_crew(settings, compiler, compile_limit_s) as compilers, bench:
         yield from _Run(searches, compilers, bench, regime, ledger, deadline).trials()
 
 
@@ -79,7 +94,11 @@ class _Run:
     compiled: dict[tuple[Shape, Route], dict[str, Any]] = field(
         default_factory=dict[tuple[Shape, Route], dict[str, Any]]
     )
+    heats_begun: Counter[Shape] = field(default_factory=Counter[Shape])
     heats_left: dict[Shape, int] = field(default_factory=dict[Shape, int])
+    alone: dict[_Heat, dict[Route, Outcome]] = field(
+        default_factory=dict[_Heat, dict[Route, Outcome]]
+    )
 
     def trials(self) -> Iterator[Trial | Done]:
         unfinished = {search.task.shape: search for search in self.searches}
@@ -127,18 +146,27 @@ class _Run:
         if shape not in self.heats_left:
             place = len(self.heats_left) % max(1, self.bench.size)
             groups = () if held(search) else heats(search)
-            self.heats_left[shape] = len(groups)
-            for number, routes in enumerate(groups):
-                job = FinalJob(shape, routes, search.effort.final_rounds)
-                self.bench.submit(_Heat(shape, number, routes), job, place)
+            self.heats_left[shape] = 0
+            for routes in groups:
+                self._hold(search, routes, place)
         return self.heats_left[shape] == 0
+
+    def _hold(
+        self, search: Search, routes: tuple[Route, ...], place: int, *, again: bool = False
+    ) -> None:
+        shape = search.task.shape
+        heat = _Heat(shape, self.heats_begun[shape], routes, place, again)
+        self.bench.submit(heat, FinalJob(shape, routes, search.effort.final_rounds), place)
+        self.heats_begun[shape] += 1
+        self.heats_left[shape] += 1
 
     def _take(self, search: Search, finished: Finished) -> list[Trial]:
         """Turn an outcome into trials; a candidate that compiled goes on to a GPU instead."""
         key, outcome = finished.key, finished.outcome
         if isinstance(key, _Heat):
-            self.heats_left[key.shape] -= 1
-            return self._final(key, outcome)
+            return self._final(search, key, outcome)
+        if isinstance(key, _Alone):
+            return self._played_alone(search, key, outcome)
         shape, route = key
         if key in self.compiled:
             return [self._screened(search, route, self.compiled.pop(key), outcome)]
@@ -176,21 +204,47 @@ class _Run:
         )
         return possible(trial, bound_us(task.shape, task.device, self.regime))
 
-    def _final(self, heat: _Heat, outcome: Outcome) -> list[Trial]:
-        """Return the samples of a final, or what became of it for each that played."""
+    def _final(self, search: Search, heat: _Heat, outcome: Outcome) -> list[Trial]:
+        """Return the samples of a final; if it failed, let each play alone to find who it was."""
         self.ledger.spent("time", "finals", outcome)
+        if outcome.state != "done" and len(heat.routes) > 1 and not heat.again:
+            for route in heat.routes:
+                job = FinalJob(heat.shape, (route,), search.effort.final_rounds)
+                self.bench.submit(_Alone(heat.shape, heat, route), job, heat.place)
+            return []
+        self.heats_left[heat.shape] -= 1
         if outcome.state != "done":
-            state = state_of(outcome, otherwise="crashed")
-            reason = f"finals: {outcome.reason}"
-            return [Trial(heat.shape, route, "final", state, reason) for route in heat.routes]
+            return [_failed_final(heat.shape, route, outcome) for route in heat.routes]
         finals: Finals = outcome.value
         named = [*zip(heat.routes, finals.routes, strict=True)]
         named += [(FLOOR, finals.floor), (BASELINE, finals.baseline)]
         facts = {"heat": heat.number}
-        return [
+        trials = [
             Trial(heat.shape, route, "final", "ok", samples_us=samples, facts=facts)
             for route, samples in named
         ]
+        bound = bound_us(heat.shape, search.task.device, self.regime)
+        played = len(heat.routes)  # the floor is below any bound
+        return [possible(trial, bound) for trial in trials[:played]] + trials[played:]
+
+    def _played_alone(self, search: Search, key: _Alone, outcome: Outcome) -> list[Trial]:
+        """Once all of a heat have played alone, hold it again without those that failed."""
+        self.ledger.spent("time", "finals", outcome)
+        heat, heard = key.heat, self.alone.setdefault(key.heat, {})
+        heard[key.route] = outcome
+        if len(heard) < len(heat.routes):
+            return []
+        sound = tuple(route for route in heat.routes if heard[route].state == "done")
+        if sound:
+            self._hold(search, sound, heat.place, again=True)
+        self.heats_left[heat.shape] -= 1
+        failed = {route: end for route, end in heard.items() if route not in sound}
+        return [_failed_final(heat.shape, route, end) for route, end in failed.items()]
+
+
+def _failed_final(shape: Shape, route: Route, outcome: Outcome) -> Trial:
+    state = state_of(outcome, otherwise="crashed")
+    return Trial(shape, route, "final", state, f"finals: {outcome.reason}")
 
 
 def held(search: Search) -> bool:
@@ -201,7 +255,9 @@ def held(search: Search) -> bool:
 
 def possible(trial: Trial, bound: float) -> Trial:
     """Mark a reading that no GPU of this kind can have made: it is never chosen."""
-    if trial.state != "ok" or trial.median_us >= bound:
+    usual = 2 * len(trial.times_us) > len(trial.samples_us)  # else its clock mostly stood still
+    read_us = trial.median_us if usual else 0.0
+    if trial.state != "ok" or read_us >= bound:
         return trial
-    reason = f"impossible: it reads {trial.median_us:.3f} us, moving its bytes takes {bound:.3f}"
+    reason = f"impossible: it reads {read_us:.3f} us, moving its bytes takes {bound:.3f}"
     return replace(trial, state="wrong", reason=reason)
