@@ -31,7 +31,8 @@ class Regime:
         words = text.replace("-", " ").split()
         caches = [word for word in words if word in get_args(Caches)]
         launching = [word for word in words if word in get_args(Launching)]
-        if len(caches) + len(launching) != len(words) or len(caches) > 1 or len(launching) > 1:
+        known = len(caches) + len(launching) == len(words)
+        if not words or not known or len(caches) > 1 or len(launching) > 1:
             raise ConfigError(
                 f"{text!r}: not a regime; one of {', '.join(get_args(Caches))}, "
                 f"with -eager or -graph, such as cold-eager"

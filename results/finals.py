@@ -42,8 +42,15 @@ def _same_final(trial: Trial, best: Trial) -> bool:
     return (
         trial.stage == "final"
         and heat_of(trial) == heat_of(best)
-        and len(trial.times_us) == len(trial.samples_us) == len(best.samples_us)
+        and _whole(trial)
+        and _whole(best)
+        and len(trial.samples_us) == len(best.samples_us)
     )
+
+
+def _whole(trial: Trial) -> bool:
+    """Whether every sample is a time: one that is not has no ratio to another."""
+    return len(trial.times_us) == len(trial.samples_us)
 
 
 def _preference(

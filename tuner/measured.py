@@ -15,6 +15,7 @@ from mxtune.configs.regimes import Regime
 from mxtune.configs.routes import Route
 from mxtune.configs.settings import Settings, for_child
 from mxtune.configs.shapes import Shape
+from mxtune.results.finals import heat_of
 from mxtune.results.trial import BASELINE, FLOOR, Trial
 from mxtune.tuner.compilers import COMPILE_LIMIT_S, compile_crew
 from mxtune.tuner.crew import Crew, Finished, wait
@@ -22,7 +23,7 @@ from mxtune.tuner.ledger import Ledger
 from mxtune.tuner.measure import FinalJob, Finals, Screened, ScreenJob, facts_of
 from mxtune.tuner.model import bound_us
 from mxtune.tuner.objects import CompileJob, compile_service, summary
-from mxtune.tuner.search import Search, fastest, heats
+from mxtune.tuner.search import Search, decider, fastest, heats
 from mxtune.tuner.task import Done, state_of
 from mxtune.tuner.worker import Factory, Outcome
 
@@ -95,7 +96,9 @@ class _Run:
         default_factory=dict[tuple[Shape, Route], dict[str, Any]]
     )
     heats_begun: Counter[Shape] = field(default_factory=Counter[Shape])
-    heats_left: dict[Shape, int] = field(default_factory=dict[Shape, int])
+    heats_left: Counter[Shape] = field(default_factory=Counter[Shape])
+    places: dict[Shape, int] = field(default_factory=dict[Shape, int])  # the lane of its finals
+    undecided: set[Shape] = field(default_factory=set[Shape])  # whose last final is not held
     alone: dict[_Heat, dict[Route, Outcome]] = field(
         default_factory=dict[_Heat, dict[Route, Outcome]]
     )
@@ -143,12 +146,19 @@ class _Run:
     def _finished(self, search: Search) -> bool:
         """Start the finals of a shape whose search is over; say when they are over too."""
         shape = search.task.shape
-        if shape not in self.heats_left:
-            place = len(self.heats_left) % max(1, self.bench.size)
+        if shape not in self.places:
+            self.places[shape] = len(self.places) % max(1, self.bench.size)
+            earlier = [heat_of(t) for t in search.task.trials if t.stage == "final"]
+            self.heats_begun[shape] = 1 + max(earlier, default=-1)
             groups = () if held(search) else heats(search)
-            self.heats_left[shape] = 0
+            self.undecided.update([shape] if groups else [])
             for routes in groups:
-                self._hold(search, routes, place)
+                self._hold(search, routes, self.places[shape])
+        if self.heats_left[shape] == 0 and shape in self.undecided:
+            self.undecided.remove(shape)
+            last = decider(search)
+            if last:
+                self._hold(search, last, self.places[shape])
         return self.heats_left[shape] == 0
 
     def _hold(

@@ -6,8 +6,8 @@ It ranks; its microseconds are not measurements and are never shown as if they w
 
 A CU holds a few programs at once, which share its units and hide each other's latency. An iteration
 takes what one program needs by itself (the latency that its stages leave, then its arithmetic) or
-what all programs of the CU need of a shared unit, whichever is longer. The constants are the pace of
-the device, in its description, each with its source.
+what all programs of the CU need of a shared unit, whichever is longer. The constants are the pace
+of the device, in its description, each with its source.
 """
 
 from collections.abc import Sequence

@@ -4,7 +4,7 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
-from mxtune.configs.devices import load_device
+from mxtune.configs.devices import bare_arch, load_device
 from mxtune.configs.errors import ConfigError, MissingError
 from mxtune.configs.regimes import Regime
 from mxtune.configs.shapes import Shape
@@ -40,7 +40,7 @@ def lanes_of(request: Request, machine: Machine) -> tuple[Lane, ...]:
     are GPUs of that architecture. Raises ConfigError for a GPU that is not there.
     """
     usable = machine.gpus if not machine.note else ()
-    wanted = usable[0].arch if request.target == "auto" and usable else request.target
+    wanted = usable[0].arch if request.target == "auto" and usable else bare_arch(request.target)
     fitting = [at for at, device in enumerate(usable) if device.arch == wanted]
     if not fitting:
         if request.target == "auto" and machine.torch is None:

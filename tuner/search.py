@@ -127,7 +127,7 @@ class Search:
 
 def fastest(trials: Iterable[Trial]) -> list[Trial]:
     """Return the right candidates by their first reading, the fastest first."""
-    right = [t for t in trials if t.stage == "screen" and t.state == "ok" and t.samples_us]
+    right = [t for t in trials if t.stage == "screen" and t.state == "ok" and t.times_us]
     return sorted(right, key=lambda t: (t.median_us, str(t.route)))
 
 

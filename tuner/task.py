@@ -108,8 +108,8 @@ def make_task(
 def _ordered(routes: Iterable[Route], scores: Mapping[Route, float]) -> list[Route]:
     """Order routes best first, every third one from the families in turn.
 
-    A limit takes the best of the model, and still leaves no family out: where the model is wrong, it
-    is wrong about a whole family.
+    A limit takes the best of the model, and still leaves no family out: where the model is wrong,
+    it is wrong about a whole family.
     """
     best = sorted(routes, key=lambda r: (scores[r], str(r)))
     place: Counter[str] = Counter()
