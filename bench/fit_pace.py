@@ -2,9 +2,9 @@
 
     python bench/fit_pace.py RECORDING [--tries 3000]
 
-Random search, then steps around the best: the logarithm of modelled over recorded time, squared, over
-all routes of all shapes, with an offset for each shape, since ranking within a shape is what counts.
-Prints the constants as a description in configs/devices has them, and what they rank like.
+Random search, then steps around the best: the logarithm of modelled over recorded time, squared,
+over all routes of all shapes, with an offset for each shape, since ranking within a shape is what
+counts. Prints the constants as a description in configs/devices has them, and what they rank like.
 """
 
 import argparse
@@ -57,7 +57,7 @@ def with_point(device: Device, point: Point) -> Device:
 
 
 def loss(data: Data, device: Device) -> float:
-    """Return the mean squared deviation of log(model / recorded) within shapes; fast routes count more."""
+    """Return the mean squared deviation of log(model / recorded) within shapes, the fast first."""
     total: list[float] = []
     for rows in data.values():
         best = min(us for _, us in rows)

@@ -71,4 +71,5 @@ def load_device(arch: str) -> Device:
 
 def device_from(values: Mapping[str, Any]) -> Device:
     """Build a device from plain values, as in a description or in a store."""
-    return Device(**{**values, "pace": Pace(**values["pace"])})
+    plain: dict[str, Any] = {**values, "pace": Pace(**values["pace"])}
+    return Device(**plain)

@@ -12,18 +12,23 @@ from mxtune.results.trial import Session
 def routes_of(path: Path, session: str | None) -> RouteTable:
     """Return the route table of a store: of its newest session, or of the one that is named.
 
-    Raises StoreError for a store without trials, NoRouteError if nothing in it was right.
+    Raises StoreError for a store without trials or with a session or a trial that lacks something,
+    NoRouteError if nothing in it was right.
     """
     store = Store.open(path)
     try:
         sessions = store.sessions()
-        number = _pick(path, sessions, session)
+        number = pick(path, sessions, session)
         return table_of(sessions[number], store.trials(number))
+    except (LookupError, TypeError, ValueError) as error:  # written by hand, or by another mxtune
+        what = " ".join(str(error).split())
+        raise StoreError(f"{path}: no table can be made of it ({what})") from error
     finally:
         store.close()
 
 
-def _pick(path: Path, sessions: dict[int, Session], wanted: str | None) -> int:
+def pick(path: Path, sessions: dict[int, Session], wanted: str | None) -> int:
+    """Return the number of the newest session, or of the one whose key begins with ``wanted``."""
     if not sessions:
         raise StoreError(f"{path}: no results in it; run a sweep first")
     if wanted is None:

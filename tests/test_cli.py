@@ -66,7 +66,7 @@ def route_of(table: Path) -> str:
     return brief(entry.route)
 
 
-@pytest.mark.parametrize("command", ["", "sweep", "export", "run", "doctor"])
+@pytest.mark.parametrize("command", ["", "sweep", "export", "trials", "run", "doctor"])
 def test_help_is_the_recorded_one(command: str) -> None:
     shown = invoke(*command.split(), "--help", COLUMNS="80", TERM="dumb")
     assert shown.exit_code == 0
@@ -145,7 +145,7 @@ def test_a_path_that_a_terminal_cannot_show_is_no_fault(  # BL-102
     assert f"triton cache: {tmp_path}/gr????e\n" in done.stdout
 
 
-@pytest.mark.parametrize("command", ["", "sweep", "export", "run", "doctor"])
+@pytest.mark.parametrize("command", ["", "sweep", "export", "trials", "run", "doctor"])
 def test_a_poor_terminal_gets_help(command: str, plain: Mapping[str, str]) -> None:  # BL-102
     done = mxtune(plain, *command.split(), "--help")
     assert (done.returncode, done.stderr) == (0, "")
@@ -154,7 +154,7 @@ def test_a_poor_terminal_gets_help(command: str, plain: Mapping[str, str]) -> No
     assert "\x1b" not in done.stdout
 
 
-@pytest.mark.parametrize("command", ["help", "sweep", "run", "export"])
+@pytest.mark.parametrize("command", ["help", "sweep", "run", "export", "trials"])
 def test_output_that_nobody_reads_ends_quietly(  # BL-102
     command: str, swept: tuple[Path, Done], plain: Mapping[str, str], tmp_path: Path
 ) -> None:
@@ -163,6 +163,7 @@ def test_output_that_nobody_reads_ends_quietly(  # BL-102
         "sweep": sweep_words(swept[0]),
         "run": ("run", "3x70x96"),
         "export": ("export", str(swept[0]), "--out", str(tmp_path / "table.json")),
+        "trials": ("trials", str(swept[0])),
     }[command]
     reader, writer = os.pipe()
     os.close(reader)  # what `| head -1` comes to

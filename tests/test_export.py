@@ -142,3 +142,32 @@ def test_a_folder_means_the_store_in_it(path: Path) -> None:
     assert store_file(path.parent) == path
     assert store_file(path) == path
     assert store_file(path.parent / "none") == path.parent / "none"
+
+
+def test_a_shape_tried_twice_stands_once_in_the_table(  # BL-051
+    path: Path, sessions: tuple[Session, Session], trial_of: Trials
+) -> None:
+    twice = [trial_of(16, 5.0), trial_of(32, 6.0), trial_of(16, 9.0), trial_of(32, 6.5)]
+    fill(path, sessions[0], *twice)
+    (entry,) = routes_of(path, None).routes
+    assert entry.config["BLOCK_M"] == 32  # the later look counts
+
+
+def test_a_session_that_lacks_something_is_one_line_that_names_it(  # BL-059
+    path: Path, session_with: Sessions, trial_of: Trials
+) -> None:
+    whole = session_with({"unknown": "is ignored"})
+    lacking = {name: v for name, v in whole.provenance.items() if name != "device_description"}
+    fill(path, whole, trial_of(16, 5.0))
+    fill(path, Session("lacking", lacking), trial_of(16, 5.0))
+    assert refusal(path, "lacking") == (
+        f"{path}: no table can be made of it ('device_description')"
+    )
+    assert len(routes_of(path, whole.key).routes) == 1
+
+
+def test_a_trial_that_lacks_its_check_is_one_line(  # BL-059
+    path: Path, sessions: tuple[Session, Session], trial_of: Trials
+) -> None:
+    fill(path, sessions[0], trial_of(16, 5.0, facts={"objects": {"lds_bytes": 1}}))
+    assert refusal(path, None) == f"{path}: no table can be made of it ('checked_shape')"

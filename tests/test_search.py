@@ -58,7 +58,7 @@ def tell(
     state: State = "ok",
     heat: int = 0,
 ) -> None:
-    samples = (us,) if state == "ok" else ()
+    samples = (us,) if state in ("ok", "wrong") else ()
     trial = Trial(one.task.shape, route, stage, state, samples_us=samples, facts={"heat": heat})
     one.task.trials.append(trial)
 
@@ -87,8 +87,7 @@ def test_what_was_tried_before_is_not_asked_for_again() -> None:
     before = search([at(1), at(2), at(4)])
     tell(before, at(1), state="crashed")
     tell(before, at(2), stage="final")  # no first look
-    resumed = Search(before.task, SMALL)
-    assert resumed.ask() == [at(2)]
+    assert Search(before.task, SMALL).ask() == [at(2)]
 
 
 def test_nothing_is_asked_for_while_an_answer_is_missing() -> None:
@@ -99,7 +98,6 @@ def test_nothing_is_asked_for_while_an_answer_is_missing() -> None:
     tell(one, second, stage="final")
     assert (one.ask(), one.waiting) == ([], True)
     tell(one, second, state="hung")
-    assert not one.waiting
     assert one.ask() != []
 
 
@@ -123,12 +121,12 @@ def test_an_audit_tries_the_same_few_of_the_pruned_every_time() -> None:
 
 
 def test_a_refinement_goes_one_notch_along_one_setting_to_legal_routes_only() -> None:
-    legal = [route for route in GRID if route != at(4, 2)]
-    one = search([at(2, 2), at(2, 1), *legal])
+    legal = [route for route in GRID if route != at(8, 2)]
+    one = search([at(4, 2), at(4, 1), *legal])
     for route, us in zip(one.ask(), (5.0, 6.0), strict=True):
         tell(one, route, us)
-    # not (4, 2), which is not legal, nor (2, 1), which was tried, nor (8, 2), two notches away
-    assert one.ask() == [at(1, 2), at(2, 3)]
+    # not (8, 2), which is not legal, nor (4, 1), which was tried, nor (1, 2), two notches away
+    assert one.ask() == [at(2, 2), at(4, 3)]
 
 
 def test_a_search_climbs_down_until_a_round_finds_nothing_better() -> None:
@@ -140,6 +138,12 @@ def test_a_search_climbs_down_until_a_round_finds_nothing_better() -> None:
         [at(8, 1), at(4, 2)],
         [at(8, 2)],
     ]
+
+
+def test_a_round_that_finds_only_a_better_second_is_the_last() -> None:
+    one = search([at(1), at(8, 3), *GRID], Effort("wide", 2, 4, 2, 2, 5))
+    times = {at(1): 1.0, at(8, 3): 3.0, at(8, 2): 2.0}
+    assert len(play(one, lambda route: times.get(route, 9.0))) == 2
 
 
 def test_a_search_ends_with_its_rounds() -> None:
@@ -177,7 +181,6 @@ def test_a_value_that_does_not_occur_has_no_neighbours() -> None:
     axes = notches([at(2), at(8)])
     assert list(neighbours(at(4), axes)) == []
     assert list(neighbours(at(2), axes)) == [at(8)]
-    assert list(neighbours(at(2, 1, "other"), axes)) == []
 
 
 def test_the_fastest_are_right_and_have_a_time() -> None:
@@ -230,7 +233,7 @@ def test_the_last_final_is_between_the_best_as_multiples_of_the_leader() -> None
         tell(one, at(x), us, "final", heat=heat)
     tell(one, FLOOR, 1.0, "final", heat=1)
     tell(one, BASELINE, 2.0, "final", heat=1)
-    tell(one, at(5), state="crashed", stage="final", heat=1)
+    tell(one, at(5), 0.5, "final", "wrong", heat=1)  # an impossible reading
     assert decider(one) == (at(3), at(1), at(2), at(4))
 
 
@@ -243,11 +246,9 @@ def test_sixteen_play_in_the_last_final() -> None:
 
 
 def test_one_group_needs_no_last_final() -> None:
-    for effort in ("quick", "default", "exhaustive"):
-        one = screened(effort, 3)
-        for x in (1, 2, 3):
-            tell(one, at(x), x, "final")
-        assert decider(one) == ()
+    one = screened("exhaustive", 3)
+    tell(one, at(1), 1.0, "final")
+    assert decider(one) == ()
 
 
 def test_an_effort_that_nobody_knows_is_refused() -> None:

@@ -71,8 +71,8 @@ def test_a_database_of_somebody_else_is_refused(path: Path, *, create: bool) -> 
 
 @pytest.mark.parametrize("create", [False, True])
 def test_a_newer_store_is_refused_with_both_versions(path: Path, *, create: bool) -> None:
-    fill(path, "PRAGMA user_version = 2")
-    assert fault(path, create=create) == "store version 2; this mxtune reads version 1"
+    fill(path, "PRAGMA user_version = 3")
+    assert fault(path, create=create) == "store version 3; this mxtune reads version 2"
 
 
 # BL-053: a run that left nothing
@@ -144,3 +144,58 @@ def test_a_store_cut_off_is_refused(path: Path, *, create: bool) -> None:
 def test_a_damaged_row_is_refused(path: Path, statement: str) -> None:
     fill(path, "PRAGMA foreign_keys = OFF", statement)
     assert fault(path).startswith("cannot be read (")
+
+
+def torn(path: Path, folder: Path, tail: bytes, cut: int) -> Path:
+    """Return a copy of a store whose last write is torn: ``cut`` bytes less, then ``tail``."""
+    store = Store.open(path, create=True)
+    number = store.session(Session("key", {}))
+    for m in range(1, 21):
+        store.add(number, Trial(Shape(m, 64, 64), Route("direct", Config()), "screen", "ok"))
+    copy = folder / "torn.sqlite"
+    copy.write_bytes(path.read_bytes())
+    journal = Path(f"{path}-wal").read_bytes()
+    Path(f"{copy}-wal").write_bytes(journal[: len(journal) - cut] + tail)
+    store.close()
+    return copy
+
+
+# BL-049: a write that was cut short, and what a disk may have put in its place
+@pytest.mark.parametrize("cut", [1, 24, 100, 4096, 4120, 4121, 9000])
+@pytest.mark.parametrize("tail", [b"", b"\0" * 5000, bytes(range(256)) * 20])
+def test_a_torn_write_costs_no_more_than_itself(
+    path: Path, tmp_path: Path, tail: bytes, cut: int
+) -> None:
+    copy = torn(path, tmp_path, tail, cut)
+    kept = [trial.shape.m for trial in read(copy, create=False)]
+    assert kept in (list(range(1, n + 1)) for n in range(17, 20))
+    store = Store.open(copy, create=True)  # a sweep goes on
+    store.add(1, Trial(Shape(99, 64, 64), Route("direct", Config()), "screen", "ok"))
+    assert [trial.shape.m for trial in store.trials(1)] == [*kept, 99]
+    assert store.connection.execute("PRAGMA integrity_check").fetchone() == ("ok",)
+    store.close()
+
+
+# BL-054: opening one must not wait for ever, nor replace it
+def test_a_pipe_or_a_folder_is_not_made_a_store(path: Path, tmp_path: Path) -> None:
+    os.mkfifo(path)
+    for place in (path, tmp_path):
+        with pytest.raises(StoreError) as caught:
+            Store.open(place, create=True)
+        assert str(caught.value).startswith(f"{place}: cannot be used as a store (")
+    assert path.is_fifo()
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
+def test_an_unreadable_store_is_refused(path: Path) -> None:  # BL-054
+    fill(path)
+    path.chmod(0)
+    with pytest.raises(StoreError, match="cannot be used as a store"):
+        Store.open(path)
+
+
+def test_a_large_file_of_zeros_is_refused_at_once(path: Path) -> None:  # BL-054
+    with path.open("wb") as file:
+        file.truncate(200_000_000)
+    with pytest.raises(StoreError, match="file is not a database"):
+        Store.open(path)

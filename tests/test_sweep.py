@@ -32,6 +32,11 @@ from mxtune.tuner import offline
 make = offline.compile_crew
 offline.compile_crew = lambda settings: make(settings, partial(partial, int))
 """
+SLOW_TO_CLOSE = """
+import time
+from mxtune.tuner import offline
+offline.Crew = type("Slow", (offline.Crew,), {"close": lambda self: time.sleep(60)})
+"""
 NO_COMPILER = (
     "the first failed with TypeError: int() argument must be a string, a bytes-like object or a "
     "real number, not 'CompileJob'"
@@ -190,7 +195,10 @@ def test_a_killed_sweep_goes_on_where_it_was(  # BL-052
     assert_whole(tmp_path, undisturbed[0])
 
 
-def test_ctrl_c_ends_a_sweep_at_once_and_it_goes_on_later(
+@pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_ctrl_c_or_sigterm_ends_a_sweep_at_once_and_it_goes_on_later(  # BL-073
+    number: signal.Signals,
+    status: int,
     undisturbed: tuple[Path, Done],
     sweep: Callable[[list[str]], Done],
     environment: Mapping[str, str],
@@ -199,9 +207,9 @@ def test_ctrl_c_ends_a_sweep_at_once_and_it_goes_on_later(
     words = command(tmp_path, *SHAPES)
     process = begun(words, environment)
     children = until(process, lambda: len(trials(tmp_path)) > 0)
-    os.killpg(process.pid, signal.SIGINT)
+    os.killpg(process.pid, number)
     out, said = process.communicate(timeout=5)
-    assert (process.returncode, out) == (130, "")
+    assert (process.returncode, out) == (status, "")
     assert said.splitlines()[-1] == "mxtune: stopped; the same command goes on where it was"
     assert sum("candidates" not in line and "tried" not in line for line in said.splitlines()) == 1
     assert psutil.wait_procs(children, timeout=2)[1] == []
@@ -209,6 +217,32 @@ def test_ctrl_c_ends_a_sweep_at_once_and_it_goes_on_later(
         assert store.execute("PRAGMA integrity_check").fetchone() == ("ok",)
     assert sweep(words).returncode == 0
     assert_whole(tmp_path, undisturbed[0])
+
+
+def test_a_second_ctrl_c_does_not_wait_for_the_first(  # BL-073
+    environment: Mapping[str, str], tmp_path: Path
+) -> None:
+    process = begun(command(tmp_path, *SHAPES, program=SLOW_TO_CLOSE + MXTUNE), environment)
+    children = until(process, lambda: len(trials(tmp_path)) > 0)
+    os.killpg(process.pid, signal.SIGINT)
+    with pytest.raises(subprocess.TimeoutExpired):
+        process.wait(timeout=1)
+    os.killpg(process.pid, signal.SIGINT)
+    process.communicate(timeout=1)
+    assert process.returncode == 130
+    assert psutil.wait_procs(children, timeout=2)[1] == []
+    assert len(trials(tmp_path)) > 0
+
+
+def test_what_the_caller_ignores_stays_ignored(
+    environment: Mapping[str, str], tmp_path: Path
+) -> None:
+    quiet = f"import signal; signal.signal(signal.SIGINT, signal.SIG_IGN); {MXTUNE}"
+    process = begun(command(tmp_path, *SHAPES, program=quiet), environment)
+    until(process, lambda: len(trials(tmp_path)) > 0)
+    os.killpg(process.pid, signal.SIGINT)
+    process.communicate(timeout=60)
+    assert process.returncode == 0
 
 
 def test_ctrl_c_while_the_machine_is_probed_is_one_line(

@@ -22,8 +22,8 @@ class Ledger:
     )
 
     def spent(self, account: Account, family: str, outcome: Outcome) -> None:
-        """Enter a job; what it took is lost if nothing came of it."""
-        lost = outcome.state in ("crashed", "hung")
+        """Enter a job; what a GPU spent on it is lost if it crashed or hung."""
+        lost = account != "compile" and outcome.state in ("crashed", "hung")
         self.seconds["lost" if lost else account, family] += outcome.seconds
 
     def screened(self, family: str, outcome: Outcome) -> None:

@@ -30,8 +30,9 @@ def quarantined(shape: Shape, trials: Iterable[Trial]) -> dict[Route, str]:
 
 
 def dangerous(trials: Iterable[Trial]) -> list[Trial]:
-    """Return the trials that crashed or hung."""
-    return [trial for trial in trials if trial.state in _DANGEROUS]
+    """Return the trials that crashed or hung, unless the same was tried again since and did not."""
+    latest = {(trial.shape, trial.route, trial.stage): trial for trial in trials}
+    return [trial for trial in latest.values() if trial.state in _DANGEROUS]
 
 
 def without_dangerous(trials: Iterable[Trial]) -> list[Trial]:

@@ -42,6 +42,7 @@ def lanes_of(request: Request, machine: Machine) -> tuple[Lane, ...]:
     usable = machine.gpus if not machine.note else ()
     wanted = usable[0].arch if request.target == "auto" and usable else bare_arch(request.target)
     fitting = [at for at, device in enumerate(usable) if device.arch == wanted]
+    numbers = _numbers(request.gpus)
     if not fitting:
         if request.target == "auto" and machine.torch is None:
             raise MissingError(
@@ -49,22 +50,22 @@ def lanes_of(request: Request, machine: Machine) -> tuple[Lane, ...]:
             )
         load_device(OFFLINE_TARGET if request.target == "auto" else request.target)  # or refuse it
         return ()
-    return tuple(Lane(usable[at], f"cuda:{at}") for at in _picked(request.gpus, fitting))
-
-
-def _picked(gpus: str, fitting: list[int]) -> list[int]:
-    if gpus.strip().lower() == "all":
-        return fitting
-    words = [word.strip() for word in gpus.split(",")]
-    if not all(word.isdecimal() for word in words):
-        raise ConfigError(f"--gpus {gpus}: expected all, or numbers with commas such as 0,2")
-    numbers = list(dict.fromkeys(int(word) for word in words))
-    absent = [number for number in numbers if number not in fitting]
+    absent = [at for at in numbers or fitting if at not in fitting]
     if absent:
         raise ConfigError(
-            f"--gpus {gpus}: no GPU {absent[0]} here to sweep on; there are {fitting}"
+            f"--gpus {request.gpus}: GPU {absent[0]} cannot be swept on; these can: {fitting}"
         )
-    return numbers
+    return tuple(Lane(usable[at], f"cuda:{at}") for at in numbers or fitting)
+
+
+def _numbers(gpus: str) -> list[int]:
+    """Read ``0,2``; none stands for ``all``."""
+    if gpus.strip().lower() == "all":
+        return []
+    words = [word.strip() for word in gpus.split(",")]
+    if not all(word.isdecimal() and word.isascii() for word in words):
+        raise ConfigError(f"--gpus {gpus}: expected all, or numbers with commas such as 0,2")
+    return list(dict.fromkeys(int(word) for word in words))
 
 
 _UNITS = {"s": 1, "m": 60, "h": 3600}

@@ -40,8 +40,8 @@ _FAMILY_REACH = 1.6
 EFFORTS = {
     effort.name: effort
     for effort in (
-        Effort("quick", seeds=15, rounds=1, around=2, finalists=6, final_rounds=60),
-        Effort("default", seeds=45, rounds=4, around=4, finalists=8, final_rounds=100),
+        Effort("quick", seeds=15, rounds=1, around=2, finalists=8, final_rounds=60),
+        Effort("default", seeds=45, rounds=4, around=4, finalists=12, final_rounds=150),
         Effort(
             "exhaustive", seeds=None, rounds=0, around=0, finalists=0, final_rounds=30, audit=24
         ),
@@ -158,7 +158,7 @@ def decider(search: "Search") -> tuple[Route, ...]:
     The leader of the first look played in every group. Times are compared as multiples of its own,
     so that a group that met a slower moment loses nothing by that.
     """
-    finals = [trial for trial in search.task.trials if trial.stage == "final" and trial.times_us]
+    finals = [t for t in search.task.trials if (t.stage, t.state) == ("final", "ok") and t.times_us]
     ranked = fastest(search.task.trials)
     if not ranked or search.effort.finalists or len({heat_of(t) for t in finals}) < 2:
         return ()

@@ -1,12 +1,15 @@
 """A sweep: shapes in, trials into the store as they come, a route table at the end."""
 
+import fcntl
+import os
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 from mxtune.configs.devices import Device, load_device
-from mxtune.configs.errors import MxtuneError, NoRouteError
+from mxtune.configs.errors import ConfigError, MxtuneError, NoRouteError
 from mxtune.configs.settings import Settings
 from mxtune.configs.shapes import Shape
 from mxtune.configs.table import RouteTable
@@ -16,6 +19,7 @@ from mxtune.kernels.family import RouteFamily
 from mxtune.kernels.registry import chosen, fallback_route
 from mxtune.results.choose import table_of
 from mxtune.results.devices import device_of
+from mxtune.results.export import store_file
 from mxtune.results.store import STORE_FILE, Store
 from mxtune.results.trial import Session, Trial
 from mxtune.tuner.lanes import Lane
@@ -25,7 +29,7 @@ from mxtune.tuner.measured import sweep_measured
 from mxtune.tuner.offline import DEFAULT_CANDIDATES, sweep_offline
 from mxtune.tuner.provenance import session_of
 from mxtune.tuner.quarantine import dangerous, quarantined, without_dangerous
-from mxtune.tuner.replay import Recording, sweep_replayed
+from mxtune.tuner.replay import Recording, session_of_replay, sweep_replayed
 from mxtune.tuner.request import OFFLINE_TARGET, Request, lanes_of
 from mxtune.tuner.search import Search
 from mxtune.tuner.task import Done, Task, make_task
@@ -72,35 +76,57 @@ class Ended:
 Event = Begun | Tried | ShapeDone | Ended
 
 
-def sweep(request: Request, machine: Machine, settings: Settings) -> Iterator[Event]:
+def sweep(request: Request, machine: Machine, settings: Settings) -> Generator[Event, None, None]:
     """Run a sweep; what the store already holds of the same session is not tried again.
 
+    Close the generator to end it early: its workers are killed and its ledger is written then.
     Raises MissingError for a machine that cannot do it, NoRouteError if no shape has a right route,
     MxtuneError once all else is done if some have none.
     """
     way = way_of(request, machine)
     families = chosen(request.families)
-    store = Store.open(request.out / STORE_FILE, create=True)
-    try:
+    with closing(Store.open(request.out / STORE_FILE, create=True)) as store:
         number = store.session(way.session)
         tasks = _tasks(request, way, families, store, number)
         yield Begun(way.device, way.how, store.path, tasks)
-        ledger = Ledger()
-        risky = [] if request.retry_quarantined else dangerous(store.trials(number))
-        found = _trials(request, way, tasks, risky, ledger, settings)
-        yield from _journal(found, tasks, store, number)
+        with _accounts(store, number) as ledger:
+            found = _trials(request, way, tasks, store.trials(number), ledger, settings)
+            yield from _journal(found, tasks, store, number)
+            seconds = ledger.totals(len(way.lanes)) if way.lanes else {}
         unsolved = _unsolved(tasks)
         if not any(task.solved for task in tasks):
             raise NoRouteError(f"{unsolved}; nothing is written")
-        table = table_of(way.session, store.trials(number))
         path = request.out / TABLE_FILE
-        table.save(path)
-        seconds = ledger.totals(len(way.lanes)) if way.lanes else {}
+        with _alone_in(request.out):
+            table = table_of(way.session, store.trials(number))
+            table.save(path)
         yield Ended(table, path, tasks, seconds, _regrets(way, request, table))
         if unsolved:
             raise MxtuneError(f"{unsolved}; the others are in {path}")
+
+
+@contextmanager
+def _alone_in(folder: Path) -> Generator[None, None, None]:
+    """Wait for other sweeps that make a table here: the last to do so has seen the trials of all.
+
+    The lock ends with the process, however that ends.
+    """
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
     finally:
-        store.close()
+        os.close(descriptor)
+
+
+@contextmanager
+def _accounts(store: Store, session: int) -> Generator[Ledger, None, None]:
+    """Keep the accounts of a sweep in its store, however the sweep ends."""
+    ledger = Ledger()
+    try:
+        yield ledger
+    finally:
+        store.add_ledger(session, ledger.rows())
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,9 +143,12 @@ class Way:
 def way_of(request: Request, machine: Machine) -> Way:
     """Decide between measuring, replaying and modelling."""
     if request.recording:
+        if store_file(request.recording).resolve() == (request.out / STORE_FILE).resolve():
+            raise ConfigError(f"--out {request.out}: the recording itself; name another folder")
         recording = Recording.load(request.recording)
         device = device_of(recording.session)
-        return Way(device, recording.session, "replayed from a recording on", (), recording)
+        session = session_of_replay(recording, request)
+        return Way(device, session, "replayed from a recording on", (), recording)
     require_triton()
     lanes = lanes_of(request, machine)
     for lane in lanes[:1]:
@@ -138,7 +167,7 @@ def _tasks(
     most = request.most or offline_most
 
     def known(shape: Shape) -> list[Trial]:
-        if way.recording:
+        if way.recording:  # it is gone through again from its beginning
             return []
         trials = store.trials(session, shape)
         return without_dangerous(trials) if request.retry_quarantined else list(trials)
@@ -152,24 +181,29 @@ def _trials(
     request: Request,
     way: Way,
     tasks: Sequence[Task],
-    risky: Sequence[Trial],
+    earlier: Iterable[Trial],
     ledger: Ledger,
     settings: Settings,
 ) -> Iterator[Trial | Done]:
     if not way.lanes and not way.recording:
         return sweep_offline(tasks, settings)
-    searches = [_search(request, task, risky) for task in tasks]
     if way.recording:
-        return sweep_replayed(searches, way.recording, request.seed)
+        searches = [_search(request, task, ()) for task in tasks]
+        return sweep_replayed(searches, way.recording, request.seed, earlier)
+    risky = [] if request.retry_quarantined else dangerous(earlier)
+    searches = [_search(request, task, risky) for task in tasks]
     factories = [lane.factory(request.regime) for lane in way.lanes]
     deadline = time.monotonic() + request.budget_s if request.budget_s else None
     return sweep_measured(searches, factories, request.regime, settings, ledger, deadline)
 
 
 def _search(request: Request, task: Task, risky: Sequence[Trial]) -> Search:
-    """Begin the search of a shape at what is known of it: its table's route, and the default."""
+    """Begin the search of a shape at what is known of it: its table's route, and the default.
+
+    A replay begins without a table, so that it comes out the same in any folder.
+    """
     path = request.out / TABLE_FILE
-    table = RouteTable.load(path) if path.is_file() else None
+    table = RouteTable.load(path) if path.is_file() and not request.recording else None
     choice = Dispatcher(table).choose(task.shape, task.device)
     known = dict.fromkeys((choice.route, fallback_route(task.shape)))
     return Search(task, request.effort, tuple(known), quarantined(task.shape, risky))
@@ -182,7 +216,7 @@ def _regrets(way: Way, request: Request, table: RouteTable) -> dict[Shape, float
     return {
         shape: way.recording.regret(shape, chosen_routes[shape])
         for shape in request.shapes
-        if shape in chosen_routes
+        if (shape, chosen_routes.get(shape)) in way.recording.finals
     }
 
 

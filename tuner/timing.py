@@ -8,6 +8,7 @@ measured in the same rounds and reported, never subtracted.
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from mxtune.configs.devices import Device
@@ -91,10 +92,15 @@ class Clock:
         graph = torch.cuda.CUDAGraph()
         with torch.cuda.graph(graph):
             call()
-        replay: Call = graph.replay
-        return replay
+        return partial(_replay, graph, call)
 
     def _wait(self) -> None:
         import torch
 
         torch.cuda.synchronize(self._gpu)
+
+
+def _replay(graph: Any, captured: Call) -> None:
+    """Replay a graph. It holds addresses only: ``captured`` keeps what lies there alive."""
+    del captured
+    graph.replay()

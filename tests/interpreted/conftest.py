@@ -32,7 +32,7 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool:
     assert isinstance(crew, Crew)
     taken = inspect.signature(pyfuncitem.obj).parameters
     arguments = {name: pyfuncitem.funcargs[name] for name in taken}
-    crew.submit(None, (str(pyfuncitem.path), pyfuncitem.originalname, arguments))
+    crew.submit(pyfuncitem.nodeid, (str(pyfuncitem.path), pyfuncitem.originalname, arguments))
     finished = wait([crew])
     while not finished:
         finished = wait([crew])
