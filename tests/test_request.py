@@ -74,7 +74,7 @@ def test_gpus_are_picked_by_number(gpus: str, lanes: list[str]) -> None:
 def test_a_gpu_that_is_not_there_is_refused(gpus: str) -> None:
     with pytest.raises(ConfigError) as caught:
         names(gpus, H200, H200, H200)
-    assert str(caught.value) == (f"--gpus {gpus}: no GPU 3 here to sweep on; there are [0, 1, 2]")
+    assert str(caught.value) == (f"--gpus {gpus}: GPU 3 cannot be swept on; these can: [0, 1, 2]")
 
 
 @pytest.mark.parametrize("gpus", ["", "one", "0,", "-1", "0 1", "0;1", "1.0", "cuda:0", "²"])
@@ -88,7 +88,7 @@ def test_of_unlike_gpus_those_like_the_first_are_meant() -> None:
     assert names("all", MI355X, H200, MI355X) == ["cuda:0", "cuda:2"]
     with pytest.raises(ConfigError) as caught:
         names("1", MI355X, H200, MI355X)
-    assert str(caught.value) == "--gpus 1: no GPU 1 here to sweep on; there are [0, 2]"
+    assert str(caught.value) == "--gpus 1: GPU 1 cannot be swept on; these can: [0, 2]"
 
 
 @pytest.mark.parametrize("target", ["sm_90", "SM_90", "sm_90:feature+"])

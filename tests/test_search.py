@@ -202,7 +202,7 @@ def screened(effort: str, count: int, known: tuple[Route, ...] = ()) -> Search:
     return one
 
 
-@pytest.mark.parametrize(("effort", "finalists"), [("quick", 6), ("default", 8)])
+@pytest.mark.parametrize(("effort", "finalists"), [("quick", 8), ("default", 12)])
 def test_the_best_few_and_the_incumbents_play(effort: str, finalists: int) -> None:
     best = tuple(at(x) for x in range(1, finalists + 1))
     assert heats(screened(effort, 30)) == [best]

@@ -65,6 +65,11 @@ class Crew:
     def __exit__(self, *exc: object) -> None:
         self.close()
 
+    def start(self) -> None:
+        """Start every worker now, so that it is ready when its first job comes."""
+        for place in self._places:
+            place.worker = place.worker or Worker(place.factory, self._variables)
+
     @property
     def size(self) -> int:
         """Places that are not given up."""

@@ -78,7 +78,9 @@ def sweep_measured(
         sound_after=_SOUND,
         spares=True,
     )
-    with compile_crew(settings, compiler, compile_limit_s) as compilers, bench:
+    spared = 1 + len(factories)  # for the parent and every GPU worker
+    with compile_crew(settings, compiler, compile_limit_s, spared_cores=spared) as compilers, bench:
+        bench.start()
         yield from _Run(searches, compilers, bench, regime, ledger, deadline).trials()
 
 

@@ -22,7 +22,7 @@ def test_a_measured_sweep_chooses_what_was_right_and_fast(tmp_path: Path) -> Non
     first = mxtune(
         "sweep", "16x256x512", "3x70x96", "--max-candidates", "6", "--out", str(tmp_path)
     )
-    assert "measured cold on" in first.stderr
+    assert "measured cold eager on" in first.stderr
     table = RouteTable.load(tmp_path / "routes.json")
     assert [entry.shape for entry in table.routes] == [(3, 70, 96), (16, 256, 512)]
     for entry in table.routes:
