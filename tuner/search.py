@@ -41,7 +41,7 @@ EFFORTS = {
     effort.name: effort
     for effort in (
         Effort("quick", seeds=15, rounds=1, around=2, finalists=8, final_rounds=60),
-        Effort("default", seeds=45, rounds=4, around=4, finalists=12, final_rounds=150),
+        Effort("default", seeds=96, rounds=4, around=4, finalists=12, final_rounds=150),
         Effort(
             "exhaustive", seeds=None, rounds=0, around=0, finalists=0, final_rounds=30, audit=24
         ),
