@@ -71,8 +71,13 @@ class Task:
 
     @property
     def first_failure(self) -> str:
-        """Why the first candidate that failed did; without any, why there was none to try."""
-        reasons = (trial.reason for trial in self.trials if trial.state != "ok")
+        """Why the first candidate that failed did, in its check if one got so far.
+
+        Without any it is why there was none to try.
+        """
+        failed = [trial for trial in self.trials if trial.state != "ok"]
+        failed.sort(key=lambda trial: trial.stage != "check")
+        reasons = (trial.reason for trial in failed)
         most_rejected = max(self.found.rejected, key=self.found.rejected.__getitem__, default="")
         return next(reasons, most_rejected)
 
