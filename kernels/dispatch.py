@@ -76,7 +76,8 @@ class Dispatcher:
         for route, why in self._steps(shape):
             if family(route.family).legality(route.config, shape, device).grade != "illegal":
                 return Choice(route, why)
-        return Choice(fallback_route(shape), "always legal: the table has nothing that fits")
+        why = "the table has nothing that fits" if self._table else "there is no table"
+        return Choice(fallback_route(shape), f"always legal: {why}")
 
     def __call__(self, a: "Tensor", w: Mxfp4Weight, out: "Tensor | None" = None) -> "Tensor":
         """Return bf16 [M, N] = mxfp4(a) @ w.T for ``a`` bf16 [M, K], any strides.

@@ -96,7 +96,7 @@ def test_a_run_without_a_table_takes_what_is_always_legal(tmp_path: Path) -> Non
     assert list(lines) == ["shape", "route", "why", "numbers", "time"]
     assert lines["shape"] == "3x70x96 on AMD Instinct MI355X (gfx950, 256 CUs)"
     assert lines["route"].startswith("direct ")
-    assert lines["why"] == "always legal: the table has nothing that fits"
+    assert lines["why"] == "always legal: there is no table"
     assert lines["numbers"].startswith("right: largest error 0.125, ")
     assert lines["numbers"].endswith("% of what is allowed, whole output, 2 seeds")
     assert lines["time"].startswith("none: interpreted in ")
