@@ -4,8 +4,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from mxtune.configs.errors import MissingError, NoRouteError
+from mxtune.configs.errors import ConfigError, MissingError, NoRouteError
 from mxtune.configs.routes import Route
+from mxtune.configs.shapes import Shape
 from mxtune.kernels.build import arguments, build, kernel_function, require_triton, version_pair
 from mxtune.kernels.family import WEIGHT, Buffer, Plan, Problem, Step
 from mxtune.kernels.registry import brief, checked_route, family
@@ -25,12 +26,20 @@ class Launch:
     on another queue.
     """
 
+    shape: Shape
     calls: "tuple[Callable[[Tensor, Tensor], None], ...]"
     workspaces: "dict[str, Tensor]"
     plan: Plan
 
     def __call__(self, a: "Tensor", c: "Tensor") -> None:
-        """Compute ``c`` from ``a``, both laid out as in the problem the route was bound for."""
+        """Compute ``c`` from ``a``, both laid out as in the problem the route was bound for.
+
+        Raises ConfigError for other sizes; strides and devices are the caller's word.
+        """
+        if a.shape != (self.shape.m, self.shape.k) or c.shape != (self.shape.m, self.shape.n):
+            raise ConfigError(
+                f"bound for {self.shape}, called with A {list(a.shape)} and C {list(c.shape)}"
+            )
         for call in self.calls:
             call(a, c)
 
@@ -51,7 +60,7 @@ def bind(route: Route, problem: Problem, weight: Mxfp4Weight) -> Launch:
     workspaces = {buffer.name: _empty(buffer, weight.device) for buffer in plan.workspaces}
     make = _interpreted_call if interpreting() else _compiled_call
     calls = tuple(make(step, problem, tensors | workspaces) for step in plan.steps)
-    return Launch(calls, workspaces, plan)
+    return Launch(problem.shape, calls, workspaces, plan)
 
 
 def planned(route: Route, problem: Problem) -> Plan:

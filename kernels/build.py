@@ -28,9 +28,10 @@ def require_triton() -> str:
     try:
         import triton
     except ImportError as error:
+        lack = error.name or "triton"
+        what = "triton" if lack == "triton" else f"{lack}, which triton needs,"
         raise MissingError(
-            f"triton is not installed ({error}); install {lowest} or newer: "
-            "pip install 'mxtune[cpu]'"
+            f"{what} is not installed ({error}); install triton {lowest} or newer, and numpy"
         ) from error
     found = str(triton.__version__)
     if version_pair(found) < TRITON_RANGE[0]:

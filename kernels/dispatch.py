@@ -24,6 +24,7 @@ from mxtune.kernels.weight import Mxfp4Weight
 if TYPE_CHECKING:
     from torch import Tensor
 
+INTERPRETED_AS = "gfx950"  # the GPU that an interpreter without a table stands in for
 _PLANS = 256  # bound routes kept for one weight; the one not used for longest goes first
 _ALIGNED = 16  # bytes
 
@@ -58,8 +59,11 @@ class Dispatcher:
 
     @classmethod
     def bundled(cls) -> "Dispatcher":
-        """Take the tables that come with mxtune for the GPU of this process."""
-        arch = running_device(0).arch
+        """Take the tables that come with mxtune for the GPU of this process.
+
+        Where Triton interprets there is none: then it is the table for gfx950, if there is one.
+        """
+        arch = INTERPRETED_AS if interpreting() else running_device(0).arch
         tables = [
             RouteTable.load(Path(str(entry)))
             for entry in (files("mxtune") / "results" / "tables").iterdir()
@@ -157,7 +161,7 @@ def _device_of(w: Mxfp4Weight, table: RouteTable | None) -> Device:
             "the operands are on the CPU: move them to a GPU, or set TRITON_INTERPRET=1 before "
             "Python starts to interpret"
         )
-    return load_device(table.device.arch if table else "gfx950")
+    return load_device(table.device.arch if table else INTERPRETED_AS)
 
 
 def _view(matrix: "Tensor") -> View:

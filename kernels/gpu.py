@@ -8,6 +8,7 @@ from subprocess import SubprocessError
 from typing import Any, Literal
 
 from mxtune.configs.devices import Device, bare_arch, known_devices, load_device
+from mxtune.configs.errors import MissingError
 
 # Stand-ins for what an undescribed GPU does not report.
 _FLUSH_BYTES = 256 << 20  # as much as the largest cache that is not reported, AMD's Infinity Cache
@@ -39,8 +40,13 @@ class Properties:
 
 @cache
 def running_device(index: int) -> Device:
-    """Return the description of GPU ``index`` of this process, read once."""
+    """Return the description of GPU ``index`` of this process, read once.
+
+    Raises MissingError if there is none.
+    """
     torch = import_module("torch")
+    if not torch.cuda.is_available():
+        raise MissingError("no GPU is visible to torch; mxtune doctor tells why")
     reports, _ = driver_reports(torch)
     return device_of(properties(torch, reports)[index])
 

@@ -1,6 +1,7 @@
 """The kernel launches that Triton families are made of, as data."""
 
 from collections.abc import Mapping
+from math import prod
 
 from mxtune.configs.routes import Config, Value
 from mxtune.configs.shapes import SCALE_BLOCK, Shape
@@ -68,7 +69,7 @@ def quantise_step(config: Config, problem: Problem) -> Step:
 def gemm_step(config: Config, problem: Problem, out: Buffer, splits: int) -> Step:
     """Multiply a_codes by B into ``out``, [M, N] or [splits, M, N]."""
     shape = problem.shape
-    m, n, k = (config.number(name) for name in ("BLOCK_M", "BLOCK_N", "BLOCK_K"))
+    m, n, k = _tile(config)
     tiles = ceil_div(shape.m, m) * ceil_div(shape.n, n)
     blocks = ceil_div(shape.k, k) if splits == 1 else split_blocks(config, shape)
     codes, weight, scales = (
@@ -102,23 +103,28 @@ def gemm_step(config: Config, problem: Problem, out: Buffer, splits: int) -> Ste
         constants=_tile_constants(config, shape)
         | {"WIDE_A": codes.wide, "WIDE_B": weight.wide, "WIDE_C": out.wide},
         options=_launch(config),
-        work=Work(
-            programs=tiles * splits,
-            iterations=blocks,
-            flops=2.0 * m * n * k,
-            load_bytes=_CODE_BYTES * (m + n) * k,
-            quantised=0,
-            multiplied=(m + n) * k,
-            unique_bytes=_CODE_BYTES * (shape.m + shape.n) * shape.k
-            + float(shape.m * shape.n * splits * BYTES[out.dtype]),
-        ),
+        work=_gemm_work(config, shape, tiles * splits, blocks, out),
+    )
+
+
+def _gemm_work(config: Config, shape: Shape, programs: int, iterations: int, out: Buffer) -> Work:
+    m, n, k = _tile(config)
+    return Work(
+        programs=programs,
+        iterations=iterations,
+        flops=2.0 * m * n * k,
+        load_bytes=_CODE_BYTES * (m + n) * k,
+        quantised=0,
+        multiplied=(m + n) * k,
+        unique_bytes=_CODE_BYTES * (shape.m + shape.n) * shape.k
+        + float(prod(out.shape) * BYTES[out.dtype]),
     )
 
 
 def fused_step(config: Config, problem: Problem) -> Step:
     """Multiply bf16 A, quantised on the way, by B into C."""
     shape = problem.shape
-    m, n, k = (config.number(name) for name in ("BLOCK_M", "BLOCK_N", "BLOCK_K"))
+    m, n, _ = _tile(config)
     tiles = ceil_div(shape.m, m) * ceil_div(shape.n, n)
     a, c, weight, scales = (
         operand_a(problem),
@@ -144,17 +150,22 @@ def fused_step(config: Config, problem: Problem) -> Step:
         constants=_tile_constants(config, shape)
         | {"WIDE_A": a.wide, "WIDE_B": weight.wide, "WIDE_C": c.wide},
         options=_launch(config),
-        work=Work(
-            programs=tiles,
-            iterations=ceil_div(shape.k, k),
-            flops=2.0 * m * n * k,
-            load_bytes=(2 * m + _CODE_BYTES * n) * k,
-            quantised=m * k,
-            multiplied=(m + n) * k,
-            unique_bytes=2.0 * shape.m * shape.k
-            + _CODE_BYTES * shape.n * shape.k
-            + 2.0 * shape.m * shape.n,
-        ),
+        work=_fused_work(config, shape, tiles),
+    )
+
+
+def _fused_work(config: Config, shape: Shape, programs: int) -> Work:
+    m, n, k = _tile(config)
+    return Work(
+        programs=programs,
+        iterations=ceil_div(shape.k, k),
+        flops=2.0 * m * n * k,
+        load_bytes=(2 * m + _CODE_BYTES * n) * k,
+        quantised=m * k,
+        multiplied=(m + n) * k,
+        unique_bytes=2.0 * shape.m * shape.k
+        + _CODE_BYTES * shape.n * shape.k
+        + 2.0 * shape.m * shape.n,
     )
 
 
@@ -200,6 +211,10 @@ def partials(config: Config, shape: Shape) -> Buffer:
     """Workspace of the partial sums of a split K."""
     dtype: Dtype = "fp32" if config.text("partial_dtype") == "fp32" else "bf16"
     return Buffer("partials", dtype, (config.number("split_k"), shape.m, shape.n))
+
+
+def _tile(config: Config) -> tuple[int, int, int]:
+    return config.number("BLOCK_M"), config.number("BLOCK_N"), config.number("BLOCK_K")
 
 
 def _tile_constants(config: Config, shape: Shape) -> dict[str, Value | bool]:

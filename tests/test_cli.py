@@ -98,7 +98,9 @@ def test_a_run_without_a_table_takes_what_is_always_legal(tmp_path: Path) -> Non
     assert lines["route"].startswith("direct ")
     assert lines["why"] == "always legal: there is no table"
     assert lines["numbers"].startswith("right: largest error 0.125, ")
-    assert lines["numbers"].endswith("% of what is allowed, whole output, 2 seeds")
+    assert lines["numbers"].endswith(
+        "within the rounding of C and of fp32 sums; whole output, 2 seeds"
+    )
     assert lines["time"].startswith("none: interpreted in ")
 
 

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 import pytest
 
 from mxtune.configs.devices import load_device
+from mxtune.configs.errors import MissingError
 from mxtune.configs.routes import Config, Route
 from mxtune.configs.shapes import Shape
 from mxtune.kernels.candidates import Candidates
@@ -115,3 +116,9 @@ def test_known_trials_are_taken_in_but_for_families_that_are_gone() -> None:
 )
 def test_an_outcome_is_translated_into_a_state(outcome: Outcome, state: State) -> None:
     assert state_of(outcome, otherwise="failed_compile") == state
+
+
+def test_what_the_machine_lacks_is_no_fault_of_a_candidate() -> None:
+    lacking = Outcome("raised", error="MissingError", reason="MissingError: numpy is not installed")
+    with pytest.raises(MissingError, match=r"^numpy is not installed$"):
+        state_of(lacking, otherwise="failed_compile")

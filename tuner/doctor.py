@@ -4,6 +4,7 @@ import os
 import shutil
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 
 from mxtune.configs.settings import Settings
@@ -116,7 +117,8 @@ def _existing(folder: Path) -> Path:
 def _abilities(machine: Machine) -> Iterator[Fact]:
     no_compiler = _triton_lack(machine, TRITON_RANGE[0])
     no_torch = "" if machine.torch else "torch is missing"
-    no_interpreter = no_torch or _triton_lack(machine, INTERPRETER_NEEDS)
+    no_numpy = "" if find_spec("numpy") else "numpy is not installed"
+    no_interpreter = no_torch or _triton_lack(machine, INTERPRETER_NEEDS) or no_numpy
     yield _ability("sweep, measured", machine.note, " and ".join(map(str, machine.gpus)))
     yield _ability(f"sweep, offline for {_TARGET}", no_interpreter or no_compiler)
     yield _ability("run in the interpreter", no_interpreter)

@@ -6,6 +6,7 @@ compared with the reference, at the whole shape or, where that takes too long, a
 the same tails and splits; if it is wrong the next best is tried.
 """
 
+import time
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict
 
@@ -41,8 +42,13 @@ def submit_compiles(crew: Crew, tasks: Iterable[Task]) -> None:
             crew.submit((task.shape, route), CompileJob(route, task.shape, task.device))
 
 
-def sweep_offline(tasks: Sequence[Task], settings: Settings) -> Iterator[Trial | Done]:
-    """Yield a trial for each candidate as it is compiled, then checks until one is right."""
+def sweep_offline(
+    tasks: Sequence[Task], settings: Settings, deadline: float | None = None
+) -> Iterator[Trial | Done]:
+    """Yield a trial for each candidate as it is compiled, then checks until one is right.
+
+    At the ``deadline``, by time.monotonic(), compiling ends; the best so far is still checked.
+    """
     by_shape = {task.shape: task for task in tasks}
     interpreters = Crew(
         [interpret_service],
@@ -54,6 +60,9 @@ def sweep_offline(tasks: Sequence[Task], settings: Settings) -> Iterator[Trial |
         unfinished = dict(by_shape)
         checking: set[Shape] = set()
         while unfinished:
+            for trial in _skipped(compilers, deadline):
+                by_shape[trial.shape].trials.append(trial)
+                yield trial
             for task in [t for t in unfinished.values() if not t.untried]:
                 if task.shape in checking:
                     continue
@@ -73,6 +82,16 @@ def sweep_offline(tasks: Sequence[Task], settings: Settings) -> Iterator[Trial |
                 trial = _trial(by_shape, checking, finished)
                 by_shape[trial.shape].trials.append(trial)
                 yield trial
+
+
+def _skipped(compilers: Crew, deadline: float | None) -> list[Trial]:
+    """Return what no compiler has begun, once it is too late for that."""
+    if deadline is None or time.monotonic() < deadline:
+        return []
+    return [
+        Trial(shape, route, "screen", "skipped", "the budget was spent")
+        for shape, route in compilers.drop_waiting()
+    ]
 
 
 def _trial(by_shape: dict[Shape, Task], checking: set[Shape], finished: Finished) -> Trial:

@@ -172,8 +172,8 @@ def lines(report: Report) -> Iterator[str]:
     yield f"route    {brief(report.choice.route)}"
     yield f"why      {report.choice.why}"
     yield (
-        f"numbers  right: largest error {verdict.largest_error:.3g}, "
-        f"{verdict.worst:.0%} of what is allowed, whole output, {len(SEEDS)} seeds"
+        f"numbers  right: largest error {verdict.largest_error:.3g}, within the rounding of C "
+        f"and of fp32 sums; whole output, {len(SEEDS)} seeds"
     )
     if report.timing:
         yield from _time_lines(report.timing)

@@ -98,7 +98,7 @@ def sweep(request: Request, machine: Machine, settings: Settings) -> Generator[E
             raise NoRouteError(f"{unsolved}; nothing is written")
         path = request.out / TABLE_FILE
         with _alone_in(request.out):
-            table = table_of(way.session, store.trials(number))
+            table = table_of(store.sessions()[number], store.trials(number))
             table.save(path)
         yield Ended(table, path, tasks, seconds, _regrets(way, request, table))
         if unsolved:
@@ -185,15 +185,15 @@ def _trials(
     ledger: Ledger,
     settings: Settings,
 ) -> Iterator[Trial | Done]:
+    deadline = time.monotonic() + request.budget_s if request.budget_s else None
     if not way.lanes and not way.recording:
-        return sweep_offline(tasks, settings)
+        return sweep_offline(tasks, settings, deadline)
     if way.recording:
         searches = [_search(request, task, ()) for task in tasks]
         return sweep_replayed(searches, way.recording, request.seed, earlier)
     risky = [] if request.retry_quarantined else dangerous(earlier)
     searches = [_search(request, task, risky) for task in tasks]
     factories = [lane.factory(request.regime) for lane in way.lanes]
-    deadline = time.monotonic() + request.budget_s if request.budget_s else None
     return sweep_measured(searches, factories, request.regime, settings, ledger, deadline)
 
 

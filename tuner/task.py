@@ -5,6 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from mxtune.configs.devices import Device
+from mxtune.configs.errors import MissingError
 from mxtune.configs.routes import Route
 from mxtune.configs.shapes import Shape
 from mxtune.kernels.bind import planned
@@ -129,7 +130,12 @@ def _ordered(routes: Iterable[Route], scores: Mapping[Route, float]) -> list[Rou
 
 
 def state_of(outcome: Outcome, otherwise: State) -> State:
-    """Translate what a worker did into a trial's state; ``otherwise`` is for other exceptions."""
+    """Translate what a worker did into a trial's state; ``otherwise`` is for other exceptions.
+
+    Raises MissingError for what the machine lacks: that is no candidate's fault.
+    """
+    if outcome.error == MissingError.__name__:
+        raise MissingError(outcome.reason.partition(": ")[2])
     if outcome.state == "crashed":
         return "crashed"
     if outcome.state == "hung":
