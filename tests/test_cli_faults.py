@@ -41,6 +41,11 @@ MISTAKES = [
         "no device is called 'gfx000': one of gfx950, sm_90",
     ),
     (
+        ("sweep", "3x70x96", "--backend", "replay"),
+        2,
+        "a replay takes both --backend replay and --from STORE",
+    ),
+    (
         ("sweep", "3x70x96", "--families", "fused,nope"),
         2,
         "no family is called 'nope': one of direct, fused, splitk",

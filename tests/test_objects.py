@@ -2,7 +2,17 @@
 
 import pytest
 
-from mxtune.tuner.objects import ObjectFacts, read_assembly
+from mxtune.configs.devices import load_device
+from mxtune.configs.routes import Route
+from mxtune.configs.shapes import Shape
+from mxtune.kernels.registry import family
+from mxtune.tuner.objects import (
+    CompileJob,
+    ObjectFacts,
+    OutOfLdsError,
+    compile_facts,
+    read_assembly,
+)
 
 # Cut from what Triton 3.9.0 prints for the gemm kernel on gfx950.
 GEMM = """
@@ -57,3 +67,15 @@ def test_missing_metadata_is_an_error_and_never_zero(key: str) -> None:
     text = "\n".join(line for line in GEMM.splitlines() if f".{key}:" not in line)
     with pytest.raises(ValueError, match=rf"no \.{key} in the assembly's metadata"):
         read_assembly("gemm", 0, text)
+
+
+def test_a_kernel_that_needs_more_lds_than_there_is_says_how_much() -> None:  # BL-068
+    shape = Shape(256, 512, 2048)
+    config = (
+        family("direct")
+        .fallback(shape)
+        .changed(BLOCK_M=128, BLOCK_N=256, BLOCK_K=512, num_warps=8, num_stages=2)
+    )
+    job = CompileJob(Route("direct", config), shape, load_device("gfx950"))
+    with pytest.raises(OutOfLdsError, match=r"^gemm takes \d+ of 163840 B of LDS$"):
+        compile_facts(job)

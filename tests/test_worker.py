@@ -1,6 +1,7 @@
 """A worker: whatever its child does is an outcome. Jobs are Python text that the child runs."""
 
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -250,3 +251,19 @@ def test_ctrl_c_does_not_reach_the_children() -> None:
         start_new_session=True,
     )
     assert (done.returncode, done.stdout, done.stderr) == (0, "42\n42\n", "")
+
+
+def test_an_idle_worker_whose_heart_stops_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("mxtune.tuner.worker.SILENT_S", 2.0)
+    one = Worker(EVALUATE, {})
+    try:
+        assert one.receive() is None
+        time.sleep(3.5)
+        assert one.overdue() is None
+        os.kill(one.process.pid or 0, signal.SIGSTOP)
+        time.sleep(3.5)
+        silent = one.overdue()
+        assert silent is not None
+        assert (silent.state, silent.reason) == ("hung", "no heartbeat for 2 s")
+    finally:
+        one.stop()

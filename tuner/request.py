@@ -77,3 +77,10 @@ def seconds_of(text: str) -> float:
     if not match or not float(match.group(1)):
         raise ConfigError(f"{text!r}: not a duration; write it as 90s, 10m or 2h")
     return float(match.group(1)) * _UNITS[match.group(2)]
+
+
+def replayed(backend: str, recording: Path | None) -> Path | None:
+    """Return the recording to replay, if that is asked for."""
+    if (backend == "replay") != (recording is not None):
+        raise ConfigError("a replay takes both --backend replay and --from STORE")
+    return recording

@@ -25,6 +25,8 @@ Job = Any  # picklable, understood by the service
 Service = Callable[[Job], Any]
 Factory = Callable[[], Service]  # picklable: a function at the top of a module
 
+SILENT_S = 20.0  # an idle worker without a heartbeat for so long is replaced
+_BEAT_S = 1.0
 START_LIMIT_S = 180.0  # importing torch and opening a GPU on a busy machine
 _DYING_S = 5.0  # writing a core file takes a while; one that only hung up is killed then
 _LAST_BYTES = 4096  # of a child's output: its last line is in there
@@ -52,9 +54,10 @@ class Worker:
         self.log = Path(log)  # until the child has opened it: nothing is left if we are killed
         context = multiprocessing.get_context("spawn")
         self.connection, theirs = context.Pipe()
+        self._beat = context.Value("d", time.monotonic(), lock=False)
         self.process = context.Process(
             target=_serve,
-            args=(theirs, factory, dict(variables), log, os.getpid()),
+            args=(theirs, self._beat, factory, dict(variables), log, os.getpid()),
             daemon=True,
         )
         with _interrupts_held_back():
@@ -63,7 +66,7 @@ class Worker:
         self.ready = False
         self.key: Any = None
         self.deadline = time.monotonic() + START_LIMIT_S
-        self._started = time.monotonic()
+        self._started = self._heard = time.monotonic()
 
     @property
     def idle(self) -> bool:
@@ -87,13 +90,18 @@ class Worker:
             return self._ended("crashed", self._how_it_died())
         if message == "ready":
             self.ready = True
+            self._heard = time.monotonic()
             return None
+        self._heard = time.monotonic()
         state, value, error, reason = message
         return Outcome(state, value, error, reason, self._seconds())
 
     def overdue(self) -> Outcome | None:
-        """Return what to record if its time is up, None otherwise."""
-        if (self.ready and self.key is None) or time.monotonic() < self.deadline:
+        """Return what to record if its time is up, or its heart stopped while it was idle."""
+        now = time.monotonic()
+        if self.idle and now - max(self._heard, self._beat.value) > SILENT_S:
+            return self._ended("hung", f"no heartbeat for {SILENT_S:.0f} s")
+        if self.idle or now < self.deadline:
             return None
         return self._ended("hung", f"no answer within {self.deadline - self._started:.0f} s")
 
@@ -144,7 +152,12 @@ def _interrupts_held_back() -> Generator[None, None, None]:
 
 
 def _serve(
-    connection: Connection, factory: Factory, variables: dict[str, str], log: str, parent: int
+    connection: Connection,
+    beat: Any,
+    factory: Factory,
+    variables: dict[str, str],
+    log: str,
+    parent: int,
 ) -> None:
     """Run in the child: answer jobs until the parent hangs up."""
     _die_with(parent)
@@ -160,6 +173,8 @@ def _serve(
     connection.send("ready")
     while True:
         try:
+            while not connection.poll(_BEAT_S):
+                beat.value = time.monotonic()  # one clock for all processes of a machine
             job = connection.recv()
         except EOFError:
             return
