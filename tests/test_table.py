@@ -4,7 +4,8 @@ import errno
 import json
 import os
 import resource
-from collections.abc import Iterator
+from collections.abc import Generator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -95,13 +96,15 @@ SMALL = entry((16, 64, 64), "direct", {"BLOCK_M": 16, "cache_modifier": ".cg"})
 LARGE = entry((64, 128, 128), "fused", {})
 
 
-@pytest.fixture
-def small_disk() -> Iterator[None]:
-    """Let no file of this process grow beyond 512 bytes."""
+@contextmanager
+def small_disk() -> Generator[None, None, None]:
+    """Let no file of this process grow beyond 512 bytes: not for long, its output may be one."""
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (512, hard))
-    yield
-    resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
 
 
 def names(folder: Path) -> list[str]:
@@ -138,11 +141,10 @@ def test_saving_again_replaces_the_table_and_leaves_nothing_else(tmp_path: Path)
     assert names(tmp_path) == ["routes.json"]
 
 
-@pytest.mark.usefixtures("small_disk")
 def test_a_full_disk_leaves_the_old_table_and_no_part_of_the_new(tmp_path: Path) -> None:
     path = tmp_path / "routes.json"
     path.write_text("old", "utf-8")
-    with pytest.raises(ConfigError) as caught:
+    with small_disk(), pytest.raises(ConfigError) as caught:
         table(SMALL, LARGE).save(path)
     assert str(caught.value) == f"{path}: cannot be written (File too large)"
     assert path.read_text("utf-8") == "old"

@@ -106,6 +106,7 @@ def test_known_trials_are_taken_in_but_for_families_that_are_gone() -> None:
     ("outcome", "state"),
     [
         (Outcome("crashed", reason="SIGSEGV"), "crashed"),
+        (Outcome("crashed", reason="SIGTERM"), "skipped"),
         (Outcome("hung"), "hung"),
         (Outcome("raised", error="OutOfLdsError"), "out_of_resources"),
         (Outcome("raised", error="OutOfResources"), "out_of_resources"),

@@ -169,8 +169,8 @@ def _tasks(
     def known(shape: Shape) -> list[Trial]:
         if way.recording:  # it is gone through again from its beginning
             return []
-        trials = store.trials(session, shape)
-        return without_dangerous(trials) if request.retry_quarantined else list(trials)
+        trials = [t for t in store.trials(session, shape) if t.state != "skipped"]
+        return without_dangerous(trials) if request.retry_quarantined else trials
 
     return tuple(
         make_task(shape, families, way.device, most, known(shape)) for shape in request.shapes

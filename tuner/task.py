@@ -137,7 +137,8 @@ def state_of(outcome: Outcome, otherwise: State) -> State:
     if outcome.error == MissingError.__name__:
         raise MissingError(outcome.reason.partition(": ")[2])
     if outcome.state == "crashed":
-        return "crashed"
+        stopped = outcome.reason.startswith("SIGTERM")  # the whole job was, no candidate does that
+        return "skipped" if stopped else "crashed"
     if outcome.state == "hung":
         return "hung"
     return _STATES.get(outcome.error, otherwise)

@@ -163,7 +163,6 @@ def _serve(
     _die_with(parent)
     os.setpgrp()  # a compiler that it starts is killed with it
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent decides what Ctrl-C ends
-    signal.signal(signal.SIGTERM, signal.SIG_IGN)  # and what a stopped job ends
     descriptor = os.open(log, os.O_WRONLY | os.O_APPEND)
     Path(log).unlink()
     os.dup2(descriptor, 1)  # compilers and drivers print; their last words explain a crash
