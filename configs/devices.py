@@ -69,6 +69,15 @@ def load_device(arch: str) -> Device:
     return device_from({field.name: values[field.name] for field in fields(Device)})
 
 
+def closest_device(arch: str, backend: str) -> Device:
+    """Return the description of ``arch``, or of the GPU that its ``backend`` is modelled like."""
+    name = bare_arch(arch)
+    return load_device(name if name in known_devices() else _MODELLED_LIKE[backend])
+
+
+_MODELLED_LIKE = {"hip": "gfx950", "cuda": "sm_90"}
+
+
 def device_from(values: Mapping[str, Any]) -> Device:
     """Build a device from plain values, as in a description or in a store."""
     plain: dict[str, Any] = {**values, "pace": Pace(**values["pace"])}

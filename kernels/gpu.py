@@ -7,7 +7,13 @@ from importlib import import_module
 from subprocess import SubprocessError
 from typing import Any, Literal
 
-from mxtune.configs.devices import Device, bare_arch, known_devices, load_device
+from mxtune.configs.devices import (
+    Device,
+    bare_arch,
+    closest_device,
+    known_devices,
+    load_device,
+)
 from mxtune.configs.errors import MissingError
 
 # Stand-ins for what an undescribed GPU does not report.
@@ -16,7 +22,6 @@ _BANDWIDTH_GBS = 1000.0  # below any data-centre GPU since 2020
 _CLOCK_GHZ = 1.0
 _FLOP_PER_CLOCK = 1024  # bf16, a CU: CDNA2 (383 TFLOP/s on 220 CUs at 1.7 GHz); later ones do more
 _LDS_BYTES = 48 << 10  # what CUDA grants without asking; AMD has 64 KiB
-_PACED_LIKE = {"hip": "gfx950", "cuda": "sm_90"}
 _LAUNCH_US = 4.0
 _DEPENDENT_US = 4.0
 
@@ -91,7 +96,7 @@ def _generic(gpu: Properties) -> Device:
         launch_us=_LAUNCH_US,
         dependent_us=_DEPENDENT_US,
         scaled_mma=bare_arch(gpu.arch) == "gfx950",
-        pace=load_device(_PACED_LIKE[gpu.backend]).pace,
+        pace=closest_device(gpu.arch, gpu.backend).pace,
     )
 
 

@@ -188,23 +188,28 @@ def _trials(
     deadline = time.monotonic() + request.budget_s if request.budget_s else None
     if not way.lanes and not way.recording:
         return sweep_offline(tasks, settings, deadline)
+    present = _present(request)
     if way.recording:
-        searches = [_search(request, task, ()) for task in tasks]
+        searches = [_search(request, present, task, ()) for task in tasks]
         return sweep_replayed(searches, way.recording, request.seed, earlier)
     risky = [] if request.retry_quarantined else dangerous(earlier)
-    searches = [_search(request, task, risky) for task in tasks]
+    searches = [_search(request, present, task, risky) for task in tasks]
     factories = [lane.factory(request.regime) for lane in way.lanes]
     return sweep_measured(searches, factories, request.regime, settings, ledger, deadline)
 
 
-def _search(request: Request, task: Task, risky: Sequence[Trial]) -> Search:
-    """Begin the search of a shape at what is known of it: its table's route, and the default.
+def _present(request: Request) -> Dispatcher:
+    """Return what the table in the folder dispatches now.
 
     A replay begins without a table, so that it comes out the same in any folder.
     """
     path = request.out / TABLE_FILE
-    table = RouteTable.load(path) if path.is_file() and not request.recording else None
-    choice = Dispatcher(table).choose(task.shape, task.device)
+    return Dispatcher(RouteTable.load(path) if path.is_file() and not request.recording else None)
+
+
+def _search(request: Request, present: Dispatcher, task: Task, risky: Sequence[Trial]) -> Search:
+    """Begin the search of a shape at what is known of it: the present route, and the default."""
+    choice = present.choose(task.shape, task.device)
     known = dict.fromkeys((choice.route, fallback_route(task.shape)))
     return Search(task, request.effort, tuple(known), quarantined(task.shape, risky))
 
