@@ -12,7 +12,7 @@ if "$python" -c "import torch, triton" 2>/dev/null; then
     what=(-e .)
 else
     own=()
-    what=(-e ".[cpu]" --constraint constraints.txt)
+    what=(-e ".[cpu,emulate]" --constraint constraints.txt)
 fi
 
 [ -x .venv/bin/python ] || "$python" -m venv "${own[@]}" .venv
