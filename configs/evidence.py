@@ -24,7 +24,7 @@ class _Strict(BaseModel):
 class Checked(_Strict):
     """How the numbers were checked: where, at which shape, and how close they were."""
 
-    where: Literal["gpu", "interpreter"]
+    where: Literal["gpu", "interpreter", "emulator"]
     shape: tuple[int, int, int]  # smaller than the route's where that would take too long
     seeds: int
     worst: Finite  # largest error as a share of what is allowed
@@ -67,13 +67,17 @@ class Measured(_Strict):
 
 
 class Modelled(_Strict):
-    """Compiled for a GPU that was not there and ranked by the model: never a time."""
+    """Compiled for a GPU that was not there and ranked by the model: never a time.
+
+    ``error`` tells of the numbers in Triton's interpreter, ``emulated`` of the machine code.
+    """
 
     kind: Literal["modelled"] = "modelled"
     score_us: Microseconds
     runner_up: RunnerUp | None = None
     deterministic: bool
     error: Checked
+    emulated: Checked | None = None
     objects: Objects
 
 

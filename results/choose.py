@@ -159,8 +159,15 @@ def _modelled(
         score_us=round(best.facts["score_us"], 3),
         runner_up=_runner_up(rival, rival.facts["score_us"] if rival else 0),
         error=_checked("interpreter", check),
+        emulated=_emulated(best.route, trials),
         **common,
     )
+
+
+def _emulated(route: Route, trials: Iterable[Trial]) -> Checked | None:
+    """Return what executing the route's machine code came to, if somebody did."""
+    found = [t for t in trials if t.route == route and (t.stage, t.state) == ("emulate", "ok")]
+    return _checked("emulator", found[-1]) if found else None
 
 
 def _runner_up(trial: Trial | None, us: float) -> RunnerUp | None:

@@ -11,7 +11,7 @@ from typing import Any, Literal
 from mxtune.configs.routes import Config, Route
 from mxtune.configs.shapes import Shape
 
-Stage = Literal["screen", "final", "check"]
+Stage = Literal["screen", "final", "check", "emulate"]
 State = Literal[
     "ok",
     "wrong",
@@ -50,7 +50,8 @@ class Trial:
     """One stage of one candidate.
 
     ``screen`` is the first look (a measured screening, or offline a compile and a score), ``final``
-    the interleaved measurement of the best few, ``check`` a correctness check of its own.
+    the interleaved measurement of the best few, ``check`` a correctness check of its own, and
+    ``emulate`` one of the machine code.
     ``facts`` holds what the stage found: objects, score_us, worst, largest_error.
     """
 

@@ -128,23 +128,29 @@ def check(cases: tuple[Case, ...], bind: Callable[[Mxfp4Weight], Bound]) -> Verd
 
     ``bind`` binds the route to a weight.
     """
-    import torch
-
     worst = Verdict(ok=True)
     for case, poison in zip(cases, POISONS, strict=True):
-        launch = bind(case.weight)
-        for tensor in launch.workspaces.values():
-            tensor.view(torch.uint8).fill_(0xFF)  # NaN as floats, NaN as a scale
-        a = case.a.clone()
-        c = torch.full(case.expected.shape, poison, dtype=torch.bfloat16, device=a.device)
-        launch(a, c)
-        verdict = _quantiser(case, launch.workspaces) or judge(case, c)
-        if verdict.ok and not torch.equal(a, case.a):
-            verdict = Verdict(ok=False, reason="it changed its input")
+        verdict = check_one(case, poison, bind)
         if not verdict.ok:
             return verdict
         worst = max(worst, verdict, key=lambda v: v.worst)
     return worst
+
+
+def check_one(case: Case, poison: float, bind: Callable[[Mxfp4Weight], Bound]) -> Verdict:
+    """Run a route on one case with C full of ``poison`` and its workspaces full of NaN."""
+    import torch
+
+    launch = bind(case.weight)
+    for tensor in launch.workspaces.values():
+        tensor.view(torch.uint8).fill_(0xFF)  # NaN as floats, NaN as a scale
+    a = case.a.clone()
+    c = torch.full(case.expected.shape, poison, dtype=torch.bfloat16, device=a.device)
+    launch(a, c)
+    verdict = _quantiser(case, launch.workspaces) or judge(case, c)
+    if verdict.ok and not torch.equal(a, case.a):
+        return Verdict(ok=False, reason="it changed its input")
+    return verdict
 
 
 def _quantiser(case: Case, workspaces: "dict[str, Tensor]") -> Verdict | None:

@@ -29,6 +29,16 @@ class Interpreted:
     verdict: Verdict
     seconds: float
 
+    @property
+    def ok(self) -> bool:
+        """Whether the numbers are right."""
+        return self.verdict.ok
+
+    @property
+    def reason(self) -> str:
+        """Why they are not."""
+        return self.verdict.reason
+
 
 def interpret(job: InterpretJob) -> Interpreted:
     """Run the gate on a CPU. The process must interpret Triton's kernels."""

@@ -4,6 +4,7 @@ from mxtune.configs.routes import Config
 from mxtune.configs.shapes import Shape
 from mxtune.kernels.tiles import ceil_div
 
+_SPECIAL = 16  # Triton compiles other code for multiples of it
 _TILES = 2  # of each dimension that are kept, beside the ragged one
 
 
@@ -14,6 +15,20 @@ def reduced(shape: Shape, config: Config) -> Shape:
         _fewer(shape.n, config.number("BLOCK_N")),
         _shorter(shape.k, config.number("BLOCK_K"), int(config.get("split_k", 1))),
     )
+
+
+def ragged(shape: Shape, config: Config) -> Shape:
+    """Return the reduced shape with a tail in M and N where it has none, for the same code.
+
+    Code depends on K's tail and on N being a multiple of 16; K and that are left alone.
+    """
+    small = reduced(shape, config)
+    m, n = small.m, small.n
+    if m % config.number("BLOCK_M") == 0:
+        m = max(1, m - 1)
+    if n % config.number("BLOCK_N") == 0 and n % _SPECIAL == 0 and n > _SPECIAL:
+        n -= _SPECIAL
+    return Shape(m, n, small.k)
 
 
 def _fewer(size: int, block: int) -> int:

@@ -75,7 +75,7 @@ def run(wish: Wish, machine: Machine, settings: Settings) -> Report:
     on_gpu = _wants_gpu(wish.where, machine)
     table = RouteTable.load(wish.routes) if wish.routes else None
     device = machine.gpus[0] if on_gpu else load_device(_table_arch(table))
-    choice = _choice(wish, table, device)
+    choice = choice_of(wish, table, device)
     planned(choice.route, Problem.contiguous(wish.shape, device))  # refuse before any work
     return (_on_gpu if on_gpu else _interpreted)(wish.shape, device, choice, settings)
 
@@ -91,7 +91,8 @@ def _table_arch(table: RouteTable | None) -> str:
     return bare_arch(table.device.arch) if table else OFFLINE_TARGET
 
 
-def _choice(wish: Wish, table: RouteTable | None, device: Device) -> Choice:
+def choice_of(wish: Wish, table: RouteTable | None, device: Device) -> Choice:
+    """Return the route that is asked for, by the table or by family and settings."""
     if not wish.family:
         if wish.settings:
             raise ConfigError("--set changes the settings of a family; name one with --family")

@@ -209,5 +209,6 @@ def _result(entry: Entry) -> tuple[str, str]:
     if isinstance(evidence, Modelled):
         rival = evidence.runner_up
         against = f"{rival.family} {rival.us:.2f}" if rival else ""
-        return f"score {evidence.score_us:.2f} (modelled, not timed)", against
+        how = "modelled, emulated" if evidence.emulated else "modelled"
+        return f"score {evidence.score_us:.2f} ({how}; not timed)", against
     return "reported", evidence.source

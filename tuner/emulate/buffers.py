@@ -16,15 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from mxtune.tuner.emulate.access import (
-    Width,
-    checked_load,
-    checked_store,
-    chosen,
-    get,
-    put,
-    width_of,
-)
+from mxtune.tuner.emulate.access import checked_load, checked_store, chosen, get, put
 from mxtune.tuner.emulate.atomics import ATOMICS, update
 from mxtune.tuner.emulate.findings import EmulationError
 from mxtune.tuner.emulate.instruction import Instruction
@@ -33,6 +25,7 @@ from mxtune.tuner.emulate.memory import Addresses, Bytes
 from mxtune.tuner.emulate.operands import ScalarSource, scalar
 from mxtune.tuner.emulate.waits import Outstanding
 from mxtune.tuner.emulate.wave import M32, Mask, Wave
+from mxtune.tuner.emulate.widths import Width, width_of
 
 Run = Callable[[Wave], None]
 

@@ -46,6 +46,7 @@ class CodeObject:
     image: bytes
     entry: int
     lds_bytes: int
+    private_bytes: int  # of a lane
     kernarg_bytes: int
     user_sgprs: int  # how many
     properties: int  # which of USER_SGPRS there are
@@ -110,7 +111,7 @@ def _from_descriptor(
     arguments: tuple[Argument, ...],
     lines: tuple[tuple[int, str], ...],
 ) -> CodeObject:
-    lds, _, kernarg = struct.unpack_from("<III", image, at)
+    lds, private, kernarg = struct.unpack_from("<III", image, at)
     (entry,) = struct.unpack_from("<q", image, at + 16)
     rsrc1, rsrc2, properties, preload = struct.unpack_from("<IIHH", image, at + 48)
     return CodeObject(
@@ -118,6 +119,7 @@ def _from_descriptor(
         image=image,
         entry=at + entry,
         lds_bytes=lds,
+        private_bytes=private,
         kernarg_bytes=kernarg,
         user_sgprs=rsrc2 >> 1 & 31,
         properties=properties,

@@ -8,6 +8,7 @@ from mxtune.tuner.emulate.global_access import build_global, build_scalar_memory
 from mxtune.tuner.emulate.instruction import Instruction
 from mxtune.tuner.emulate.lds_access import build_lds
 from mxtune.tuner.emulate.salu import build_scalar
+from mxtune.tuner.emulate.scratch_access import build_scratch
 from mxtune.tuner.emulate.valu import build_vector
 from mxtune.tuner.emulate.wave import Wave
 
@@ -17,6 +18,7 @@ _BUILDERS: Mapping[str, Callable[[Instruction], Run]] = {
     "DS": build_lds,
     "GLOBAL": build_global,
     "MUBUF": build_buffer,
+    "SCRATCH": build_scratch,
     "SMEM": build_scalar_memory,
 }
 

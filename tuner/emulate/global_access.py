@@ -5,15 +5,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from mxtune.tuner.emulate.access import (
-    Width,
-    checked_load,
-    checked_store,
-    chosen,
-    get,
-    put,
-    width_of,
-)
+from mxtune.tuner.emulate.access import checked_load, checked_store, chosen, get, put
 from mxtune.tuner.emulate.atomics import ATOMICS, update
 from mxtune.tuner.emulate.findings import EmulationError
 from mxtune.tuner.emulate.instruction import OFF, Instruction, signed
@@ -22,6 +14,7 @@ from mxtune.tuner.emulate.memory import Addresses
 from mxtune.tuner.emulate.operands import scalar
 from mxtune.tuner.emulate.waits import Outstanding
 from mxtune.tuner.emulate.wave import Wave
+from mxtune.tuner.emulate.widths import Width, width_of
 
 Run = Callable[[Wave], None]
 _OFFSET_BITS = 13

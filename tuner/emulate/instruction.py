@@ -7,7 +7,8 @@ numbering everywhere, that of the manual's operand encoding: 0-105 SGPR, 106-107
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Any
 
 from mxtune.tuner.emulate.findings import EmulationError
@@ -57,13 +58,18 @@ def signed(value: int, bits: int) -> int:
 
 def decode(image: bytes, pc: int) -> Instruction:
     """Return the instruction at ``pc``; raise EmulationError if there is none."""
+    return replace(_decoded(image[pc : pc + _LONGEST]), pc=pc)
+
+
+@lru_cache(maxsize=1 << 16)  # a kernel is decoded for every run of it, slowly
+def _decoded(data: bytes) -> Instruction:
     from tinygrad.renderer.amd import decode_inst
 
-    data = image[pc : pc + _LONGEST].ljust(_LONGEST + 8, b"\0")
+    data = data.ljust(_LONGEST + 8, b"\0")
     try:
         raw: Any = decode_inst(data, "cdna")
     except (ValueError, AssertionError) as error:
-        raise EmulationError(f"no gfx950 instruction at {pc:#x}: {data[:8].hex()}") from error
+        raise EmulationError(f"no gfx950 instruction in {data[:8].hex()}") from error
     size = int(raw.size())
     number = int.from_bytes(data[:size], "little")
     kind = type(raw).__name__.replace("_LIT", "").replace("VOP3_SDST", "VOP3")
@@ -73,7 +79,7 @@ def decode(image: bytes, pc: int) -> Instruction:
         for field, part in type(raw)._fields
     }
     literal = int.from_bytes(data[size - 4 : size], "little")
-    return _with_registers(raw, Instruction(pc, size, name, kind, fields, literal, 0, 0))
+    return _with_registers(raw, Instruction(0, size, name, kind, fields, literal, 0, 0))
 
 
 def successors(instruction: Instruction) -> tuple[int, ...]:
@@ -126,16 +132,7 @@ def _with_registers(raw: Any, bare: Instruction) -> Instruction:
     reads, writes = _operand_sets(raw, bare)
     more_reads, more_writes = _implied_sets(bare, writes)
     known = span(0, 128) | span(SCC, 1) | span(VGPR, 512)
-    return Instruction(
-        bare.pc,
-        bare.size,
-        bare.name,
-        bare.encoding,
-        bare.fields,
-        bare.literal,
-        (reads | more_reads) & known,
-        (writes | more_writes) & known,
-    )
+    return replace(bare, reads=(reads | more_reads) & known, writes=(writes | more_writes) & known)
 
 
 def _operand_sets(raw: Any, bare: Instruction) -> tuple[int, int]:
@@ -159,7 +156,7 @@ def _operand_of(field: str, bare: Instruction, types: Mapping[str, str]) -> str 
     """Return the operand that a field holds, by its name in the tables; None for other fields."""
     if field in types:
         unused = field == "src0" and bare.encoding.endswith(("SDWA", "SDST", "DPP16"))
-        return None if unused or types[field].startswith("OPR_SIMM") else field
+        return None if unused or field == "simm16" or types[field].startswith("OPR_SIMM") else field
     plain = {"vsrc0": "src0", "vsrc1": "src1"}.get(field)
     if plain and (plain in types or field == "vsrc0"):
         return plain
@@ -175,6 +172,8 @@ def _count(field: str, bare: Instruction, size: int) -> int:
     }
     if bare.encoding == "GLOBAL":
         by_field["addr"] = 2 if fields["saddr"] == OFF else 1
+    if bare.encoding == "SCRATCH":
+        by_field |= {"addr": fields["sve"], "saddr": 0 if fields["saddr"] == OFF else 1}
     if bare.encoding == "SMEM":
         by_field["soffset"] = fields["soffset_en"]
     if "SDWA" in bare.encoding:

@@ -4,13 +4,15 @@ import struct
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 
 from mxtune.tuner.emulate.code_object import PRELOAD_SKIP, USER_SGPRS, CodeObject
 from mxtune.tuner.emulate.execute import build
 from mxtune.tuner.emulate.findings import UNDEFINED, EmulationError, Finding, Sighting, Sightings
-from mxtune.tuner.emulate.instruction import VGPR, Instruction, decode, span
+from mxtune.tuner.emulate.hazards import hazards
+from mxtune.tuner.emulate.instruction import VGPR, Instruction, decode, reachable, span
 from mxtune.tuner.emulate.lds import Lds
 from mxtune.tuner.emulate.memory import Memory
 from mxtune.tuner.emulate.profile import Executed, Profile, profile_of
@@ -84,6 +86,12 @@ class _Program:
                 return
         raise EmulationError(f"a wave executed {_MOST_STEPS} instructions without an end")
 
+    def forget(self) -> None:
+        """Begin to count anew."""
+        for operation in self._at:
+            if operation:
+                operation.times = operation.lanes = 0
+
     def executed(self) -> list[Executed]:
         """Return what ran."""
         return [Executed(op.instruction, op.times, op.lanes) for op in self._at if op and op.times]
@@ -112,7 +120,7 @@ def run(launch: Launch, memory: Memory, *, workgroups: Sequence[Workgroup] | Non
         sightings = [seen for seen in sightings if seen.kind not in UNDEFINED]
         dismissed = len(doubtful)
     findings = tuple(_finding(launch.code, seen) for seen in sightings)
-    return Report(findings, profile, time.perf_counter() - began, dismissed)
+    return Report(findings + _hazards(launch.code), profile, time.perf_counter() - began, dismissed)
 
 
 def _matters(
@@ -127,13 +135,31 @@ def _run(
 ) -> tuple[list[Sighting], Profile]:
     memory.begin_launch()
     address = memory.allocate("kernel arguments", _kernarg(launch))
-    program, seen, waves = _Program(launch.code.image), Sightings(), 0
+    program, seen, waves = _program(launch.code), Sightings(), 0
+    program.forget()
     with np.errstate(all="ignore"):
         for number, workgroup in enumerate(workgroups or launch.workgroups):
             group = _start(launch, memory, address, workgroup, number, poison)
             waves += len(group)
             _run_group(program, group, seen)
     return seen.all(), profile_of(program.executed(), waves)
+
+
+@lru_cache(maxsize=64)
+def _program(code: CodeObject) -> _Program:
+    return _Program(code.image)
+
+
+@lru_cache(maxsize=1024)
+def _hazards(code: CodeObject) -> tuple[Finding, ...]:
+    """Return where the code itself is wrong, whatever it runs on."""
+    start = code.entry + (PRELOAD_SKIP if code.preload_dwords else 0)
+    return tuple(
+        Finding(
+            "hazard", found.pc - code.entry, found.name.lower(), str(found), code.line_of(found.pc)
+        )
+        for found in hazards(reachable(code.image, start))
+    )
 
 
 def _run_group(program: _Program, group: list[Wave], seen: Sightings) -> None:
@@ -164,6 +190,7 @@ def _start(
     group = []
     for index in range(-(-launch.threads // LANES)):
         wave = Wave(memory, lds, poison, index, number)
+        wave.private = np.full((LANES, launch.code.private_bytes), poison.lds, np.uint8)
         wave.v[0] = index * LANES + LANE
         wave.defined(span(VGPR, 1))
         _set_scalars(wave, launch, kernarg, workgroup)

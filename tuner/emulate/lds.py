@@ -1,12 +1,14 @@
 """LDS of one workgroup: its bytes, who touched each since the last barrier, what was written.
 
 A race is two waves touching the same byte between two barriers, one of them writing. An access
-that was not waited for before a barrier counts on both sides of it. Bytes that a load brings in
-straight from memory are in flight until its wave waits for the load.
+that was not waited for before a barrier counts on both sides of it, but for one case: what a load
+brings in from memory, issued behind the barrier, comes hundreds of cycles after LDS has served a
+read issued before it, and hand-written kernels build on that. Bytes that a load brings in straight
+from memory are in flight until its wave waits for the load.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -28,6 +30,8 @@ class LdsAccess:
     addresses: Addresses
     count: int
     writes: bool
+    from_memory: bool = False  # a load brings in what is written
+    late: bool = False  # issued before the last barrier
 
 
 class Lds:
@@ -38,8 +42,10 @@ class Lds:
         self.size = size_bytes
         self._bytes: Bytes = np.full(size, poison, np.uint8)
         self._written = np.zeros(size, np.bool_)
-        self._readers = np.zeros(size, np.uint16)  # a bit for each wave, since the last barrier
-        self._writers = np.zeros(size, np.uint16)
+        # a bit for each wave, since the last barrier
+        self._readers, self._late_readers, self._writers, self._loaders = (
+            np.zeros(size, np.uint16) for _ in range(4)
+        )
         self._landing = np.zeros(size, np.uint16)  # a bit for each wave with a load in flight
         self._log: list[LdsAccess] = []
         self._in_flight = 0
@@ -104,7 +110,7 @@ class Lds:
         waves = {access.wave for access in self._log}
         if len(waves) > 1 and any(access.writes for access in self._log):
             self._tell_races(to)
-        self._log = list(unfinished)
+        self._log = [replace(access, late=True) for access in unfinished]
 
     def _holds_already(self, addresses: Addresses, data: Bytes) -> bool:
         count = data.shape[1]
@@ -113,24 +119,36 @@ class Lds:
 
     def _tell_races(self, to: Sightings) -> None:
         for access in self._log:
-            self._mark(self._writers if access.writes else self._readers, access)
-        several = self._writers & (self._writers - np.uint16(1))
-        others = self._readers & ~self._writers
-        racing = (several != 0) | ((self._writers != 0) & (others != 0))
+            self._mark(self._shadow_of(access), access)
+        writers = self._writers | self._loaders
+        readers = self._readers | np.where(self._writers != 0, self._late_readers, 0)
+        several = writers & (writers - np.uint16(1))
+        racing = (several != 0) | ((writers != 0) & (readers & ~writers != 0))
         if racing.any():
+            touched = writers | readers
             for access in self._log:
-                self._name_race(access, racing, to)
-        self._readers[:] = 0
-        self._writers[:] = 0
+                self._name_race(access, racing, touched, to)
+        for shadow in (self._readers, self._late_readers, self._writers, self._loaders):
+            shadow[:] = 0
 
-    def _name_race(self, access: LdsAccess, racing: NDArray[np.bool_], to: Sightings) -> None:
+    def _shadow_of(self, access: LdsAccess) -> NDArray[np.uint16]:
+        if access.writes:
+            return self._loaders if access.from_memory else self._writers
+        return self._late_readers if access.late else self._readers
+
+    def _name_race(
+        self,
+        access: LdsAccess,
+        racing: NDArray[np.bool_],
+        touched: NDArray[np.uint16],
+        to: Sightings,
+    ) -> None:
         rows = self._rows(racing, access.addresses, access.count)
         if not rows.any():
             return
         lane, byte = np.argwhere(rows)[0]
         at = int(access.addresses[lane] + byte)
-        touched = int(self._writers[at] | self._readers[at])
-        waves = ", ".join(str(wave) for wave in range(16) if touched >> wave & 1)
+        waves = ", ".join(str(wave) for wave in range(16) if int(touched[at]) >> wave & 1)
         what = f"wave {access.wave} {'writes' if access.writes else 'reads'} LDS byte {at}"
         to.add("lds_race", access.pc, f"{what}, which waves {waves} touch with no barrier between")
 

@@ -5,13 +5,14 @@ from collections.abc import Callable
 
 import numpy as np
 
-from mxtune.tuner.emulate.access import Width, chosen, get, put
+from mxtune.tuner.emulate.access import chosen, get, put
 from mxtune.tuner.emulate.findings import EmulationError
 from mxtune.tuner.emulate.instruction import M0, Instruction
 from mxtune.tuner.emulate.lds import Addresses, LdsAccess
 from mxtune.tuner.emulate.memory import POISON, Bytes
 from mxtune.tuner.emulate.waits import Outstanding
 from mxtune.tuner.emulate.wave import LANE, Mask, Wave
+from mxtune.tuner.emulate.widths import Width
 
 Run = Callable[[Wave], None]
 U32 = np.uint32
@@ -19,6 +20,7 @@ U32 = np.uint32
 _READ = re.compile(r"DS_READ_(?:B(\d+)|([UI])(\d+))(_D16)?(_HI)?")
 _WRITE = re.compile(r"DS_WRITE_B(\d+)(_D16_HI)?")
 _PAIR = re.compile(r"DS_(READ|WRITE)2(ST64)?_B(32|64)")
+_TRANSPOSED = re.compile(r"DS_READ_B64_TR_B(4|8|16)")
 _LDS_ADDRESS = 0x3FFFF  # the bits of M0 that are an LDS address
 
 
@@ -40,6 +42,8 @@ def build_lds(instruction: Instruction) -> Run:
         step = width.count * (64 if match[2] else 1)
         offsets = (fields["offset0"] * step, fields["offset1"] * step)
         return (_reads if match[1] == "READ" else _writes)(instruction, width, offsets)
+    if match := _TRANSPOSED.fullmatch(name):
+        return _reads_transposed(instruction, int(match[1]), offset)
     if name in ("DS_BPERMUTE_B32", "DS_PERMUTE_B32"):
         return _permutes(instruction, offset)
     raise EmulationError(f"{name} is not known")
@@ -84,6 +88,38 @@ def _access(
     lanes = base if wave.all_active else base[wave.active]
     addresses = lanes.astype(np.int64) + offset
     return LdsAccess(instruction.pc, wave.index, addresses, width.count, writes)
+
+
+def _reads_transposed(instruction: Instruction, bits: int, offset: int) -> Run:
+    """Give each of 16 lanes a column of the rows of 16 values that they read together.
+
+    The manual's text does not say which lane gets what; this is how Triton lowers to it
+    (AMD's LinearLayoutConversions), and kernels with it come out right.
+    """
+    fields, pc, width = instruction.fields, instruction.pc, Width(8)
+    row = fields["vdst"] + 256 * fields["acc"]
+
+    def run(wave: Wave) -> None:
+        if not wave.all_active:
+            raise EmulationError(f"{instruction.name} under a partial EXEC")
+        access = _access(wave, instruction, width, offset, writes=False)
+        data = _transposed(lds_load(wave, pc, access), bits)
+        put(wave, row, data, width, None)
+        wave.waits.issue(Outstanding(pc, "lds", instruction.writes, access))
+        wave.watch()
+
+    return run
+
+
+def _transposed(data: Bytes, bits: int) -> Bytes:
+    """Transpose [64, 8 bytes] as values of so many bits, in groups of 16 lanes."""
+    if bits == 4:
+        nibbles = np.stack([data & 15, data >> 4], axis=2).reshape(4, 16, 16)
+        turned = nibbles.transpose(0, 2, 1).reshape(64, 8, 2)
+        return np.ascontiguousarray(turned[..., 0] | turned[..., 1] << 4)
+    values = np.ascontiguousarray(data).view(np.uint8 if bits == 8 else np.uint16)
+    turned = values.reshape(4, -1, 16).transpose(0, 2, 1)
+    return np.ascontiguousarray(turned).reshape(64, -1).view(np.uint8)
 
 
 def _permutes(instruction: Instruction, offset: int) -> Run:
@@ -170,7 +206,9 @@ def land_in_lds(
     base = (wave.s[M0] & _LDS_ADDRESS) + offset
     addresses: Addresses = base + (LANE if lanes is None else LANE[lanes]) * stride
     inside = (addresses >= 0) & (addresses + data.shape[1] <= wave.lds.size)
-    access = LdsAccess(pc, wave.index, addresses[inside], data.shape[1], writes=True)
+    access = LdsAccess(
+        pc, wave.index, addresses[inside], data.shape[1], writes=True, from_memory=True
+    )
     if base % 4:
         wave.sightings.add("misaligned", pc, f"{data.shape[1]} B to LDS byte {base}")
     if access.addresses.size:

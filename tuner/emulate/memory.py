@@ -118,6 +118,8 @@ class Memory:
         if at < 0 or not self._allocations:
             return f"{count} B at address {address:#x}, far from every tensor"
         near = self._allocations[at]
+        if offset + count <= near.end:
+            return f"{count} B at byte {offset - near.start} of {near.name}"
         if offset + count > near.end and offset - near.end < _GUARD_BYTES:
             return f"{count} B at byte {offset - near.start} of {near.name}, which has " + (
                 f"{near.end - near.start}"

@@ -4,8 +4,8 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from mxtune.tuner.emulate.access import width_of
 from mxtune.tuner.emulate.instruction import Instruction
+from mxtune.tuner.emulate.widths import width_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +60,8 @@ _CLASSES = (
     ("V_CVT_SCALEF32", "convert"),
     ("V_ACCVGPR", "accvgpr"),
     ("V_", "valu"),
+    ("SCRATCH_LOAD", "scratch_load"),
+    ("SCRATCH_STORE", "scratch_store"),
     ("DS_READ", "lds_read"),
     ("DS_WRITE", "lds_write"),
     ("DS_", "lds_permute"),

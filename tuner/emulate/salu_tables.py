@@ -23,8 +23,10 @@ def _field(value: int, where: int, offset_mask: int) -> int:
 
 
 def _signed_field(value: int, where: int, offset_mask: int) -> int:
+    """S_BFE_I32 and _I64: a field that reaches past the top is filled with the sign."""
     width = where >> 16 & 127
-    return signed(_field(value, where, offset_mask), width) if width else 0
+    shifted = signed(value, offset_mask + 1) >> (where & offset_mask)
+    return signed(shifted, width) if width else 0
 
 
 def _first_one(value: int) -> int:

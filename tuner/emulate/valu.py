@@ -33,10 +33,7 @@ _COMPARED = {
 def build_vector(instruction: Instruction) -> Run:
     """Return what a VOP instruction does; raise EmulationError if it is not known."""
     name = instruction.name
-    if instruction.fields.get("clmp") or (
-        instruction.fields.get("omod") and not name.startswith("V_BITOP3")
-    ):
-        raise EmulationError(f"{name} with an output modifier")
+    _refuse(instruction)
     if name.startswith("V_CMP_"):
         return _compare(instruction)
     if instruction.encoding.endswith("SDWA"):
@@ -49,6 +46,15 @@ def build_vector(instruction: Instruction) -> Run:
     if name.startswith("V_BITOP3"):
         return _bitop3(instruction)
     return _plain(instruction)
+
+
+def _refuse(instruction: Instruction) -> None:
+    """Raise EmulationError for what no kernel here uses."""
+    name, fields = instruction.name, instruction.fields
+    if fields.get("clmp") or (fields.get("omod") and not name.startswith("V_BITOP3")):
+        raise EmulationError(f"{name} with an output modifier")
+    if name.startswith("V_CMPX"):
+        raise EmulationError(f"{name} is not known")
 
 
 def source(instruction: Instruction, at: int) -> VectorSource:
@@ -158,6 +164,8 @@ def _operand(instruction: Instruction, at: int) -> Callable[[Wave], "np.ndarray"
     """Fetch an operand of a comparison: 32 or 64 bits."""
     fields = instruction.fields
     if instruction.encoding.startswith("VOPC_SDWA"):
+        if instruction.name.endswith("64"):
+            raise EmulationError(f"{instruction.name} as SDWA is not known")
         return sdwa_source(fields, at)
     if not instruction.name.endswith("64"):
         return source(instruction, at)

@@ -89,7 +89,8 @@ def _signed_field(a: Lanes, offset: Lanes, width: Lanes) -> Lanes:
     """V_BFE_I32."""
     count = width & U32(31)
     spare = (U32(32) - count) & U32(31)
-    moved = integers(_field(a, offset, width) << spare) >> integers(spare)
+    shifted = bits(integers(a) >> integers(offset & U32(31)))  # a field past the top is all sign
+    moved = integers(shifted << spare) >> integers(spare)
     return bits(np.where(count == 0, I32(0), moved).astype(I32))
 
 
@@ -119,6 +120,30 @@ def _median(a: NDArray[Any], b: NDArray[Any], c: NDArray[Any]) -> Lanes:
     return bits(np.sort(np.stack([a, b, c]), axis=0)[1])
 
 
+def _largest(a: Lanes, b: Lanes) -> Lanes:
+    return _unless_signalling(a, b, bits(np.fmax(floats(a), floats(b))))
+
+
+def _smallest(a: Lanes, b: Lanes) -> Lanes:
+    return _unless_signalling(a, b, bits(np.fmin(floats(a), floats(b))))
+
+
+def _unless_signalling(a: Lanes, b: Lanes, result: Lanes) -> Lanes:
+    """In IEEE mode, the one that Triton's kernels run in, a signalling NaN wins, made quiet."""
+    for operand in (b, a):
+        signalling = (operand & U32(0x7FFFFFFF)) > U32(0x7F800000)
+        signalling &= (operand & U32(0x400000)) == 0
+        result = np.where(signalling, operand | U32(0x400000), result)
+    return result
+
+
+def _middle(a: Lanes, b: Lanes, c: Lanes) -> Lanes:
+    """V_MED3_F32: with a NaN among them it is the smallest."""
+    nan = np.isnan(floats(a)) | np.isnan(floats(b)) | np.isnan(floats(c))
+    least = _smallest(_smallest(a, b), c)
+    return np.where(nan, least, _median(floats(a), floats(b), floats(c)))
+
+
 ONE: Mapping[str, Unary] = {
     "V_MOV_B32": lambda a: a,
     "V_NOT_B32": lambda a: ~a,
@@ -129,8 +154,8 @@ ONE: Mapping[str, Unary] = {
     "V_CVT_I32_F32": lambda a: bits(_to_integer(a, -(2**31), 2**31 - 1).astype(I32)),
     "V_RCP_F32": lambda a: bits(F32(1) / floats(a)),
     "V_RCP_IFLAG_F32": lambda a: bits(F32(1) / floats(a)),
-    "V_EXP_F32": lambda a: bits(np.exp2(floats(a))),
-    "V_LOG_F32": lambda a: bits(np.log2(floats(a))),
+    "V_EXP_F32": lambda a: bits(np.exp2(floats(a).astype(F64)).astype(F32)),
+    "V_LOG_F32": lambda a: bits(np.log2(floats(a).astype(F64)).astype(F32)),
     "V_TRUNC_F32": lambda a: bits(np.trunc(floats(a))),
     "V_FLOOR_F32": lambda a: bits(np.floor(floats(a))),
     "V_RNDNE_F32": lambda a: bits(np.rint(floats(a))),
@@ -149,6 +174,7 @@ TWO: Mapping[str, Binary] = {
     "V_LSHLREV_B32": lambda a, b: b << (a & U32(31)),
     "V_LSHRREV_B32": lambda a, b: b >> (a & U32(31)),
     "V_ASHRREV_I32": lambda a, b: bits(integers(b) >> integers(a & U32(31))),
+    "V_ASHRREV_I16": lambda a, b: _from16(_signed16(b) >> _signed16(a & U32(15))),
     "V_LSHLREV_B16": lambda a, b: half(b << (a & U32(15))),
     "V_LSHRREV_B16": lambda a, b: half(b) >> (a & U32(15)),
     "V_ADD_U16": lambda a, b: half(a + b),
@@ -171,8 +197,8 @@ TWO: Mapping[str, Binary] = {
     "V_SUB_F32": lambda a, b: bits(floats(a) - floats(b)),
     "V_SUBREV_F32": lambda a, b: bits(floats(b) - floats(a)),
     "V_MUL_F32": lambda a, b: bits(floats(a) * floats(b)),
-    "V_MAX_F32": lambda a, b: bits(np.fmax(floats(a), floats(b))),
-    "V_MIN_F32": lambda a, b: bits(np.fmin(floats(a), floats(b))),
+    "V_MAX_F32": _largest,
+    "V_MIN_F32": _smallest,
     "V_LDEXP_F32": lambda a, b: bits(np.ldexp(floats(a), integers(b))),
     "V_CVT_PK_BF16_F32": lambda a, b: bf16_bits(a) | bf16_bits(b) << U32(16),
 }
@@ -197,9 +223,9 @@ THREE: Mapping[str, Ternary] = {
     "V_MAD_I32_I24": lambda a, b, c: bits(_signed24(a) * _signed24(b)) + c,
     "V_FMA_F32": _fused,
     "V_FMAC_F32": _fused,
-    "V_MAX3_F32": lambda a, b, c: bits(np.fmax(np.fmax(floats(a), floats(b)), floats(c))),
-    "V_MIN3_F32": lambda a, b, c: bits(np.fmin(np.fmin(floats(a), floats(b)), floats(c))),
-    "V_MED3_F32": lambda a, b, c: _median(floats(a), floats(b), floats(c)),
+    "V_MAX3_F32": lambda a, b, c: _largest(_largest(a, b), c),
+    "V_MIN3_F32": lambda a, b, c: _smallest(_smallest(a, b), c),
+    "V_MED3_F32": _middle,
     "V_MAX3_U32": lambda a, b, c: np.maximum(np.maximum(a, b), c),
     "V_MIN3_U32": lambda a, b, c: np.minimum(np.minimum(a, b), c),
     "V_MED3_U32": lambda a, b, c: _median(a, b, c),

@@ -15,7 +15,7 @@ from mxtune.tuner.emulate.instruction import (
     span,
 )
 from mxtune.tuner.emulate.lds import Lds
-from mxtune.tuner.emulate.memory import Memory
+from mxtune.tuner.emulate.memory import Bytes, Memory
 from mxtune.tuner.emulate.waits import Counter, Waits
 
 Lanes = NDArray[np.uint32]
@@ -46,6 +46,7 @@ class Wave:
         self.sightings = Sightings()
         self.v: Lanes = np.full((512, LANES), poison.register, np.uint32)
         self.s = [poison.register] * 128
+        self.private: Bytes = np.zeros((LANES, 0), np.uint8)  # of each lane
         self.scc = self.pc = self.gpr_index = 0
         self.done = self.at_barrier = False
         self.waits = Waits(lds)
@@ -176,7 +177,7 @@ def counter_of(instruction: Instruction) -> Counter | None:
         return "lds"
     if instruction.encoding == "SMEM":
         return "scalar"
-    return "vector" if instruction.encoding in ("GLOBAL", "MUBUF") else None
+    return "vector" if instruction.encoding in ("GLOBAL", "MUBUF", "SCRATCH") else None
 
 
 def unpack(mask: int) -> Mask:

@@ -1,0 +1,151 @@
+"""Verify routes without their GPU: execute the machine code and compare every element."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from mxtune.configs.devices import Device, bare_arch, load_device
+from mxtune.configs.errors import ConfigError
+from mxtune.configs.routes import Route
+from mxtune.configs.settings import Settings, for_child
+from mxtune.configs.shapes import Shape
+from mxtune.configs.table import RouteTable
+from mxtune.kernels.bind import planned
+from mxtune.kernels.family import Problem
+from mxtune.kernels.registry import brief, checked_route, families
+from mxtune.tuner.ask import ask_many
+from mxtune.tuner.check import SEEDS
+from mxtune.tuner.crew import Finished
+from mxtune.tuner.emulate.job import (
+    TARGET,
+    Emulated,
+    EmulateJob,
+    emulate_service,
+    merged,
+    require_emulator,
+)
+from mxtune.tuner.reduced import reduced
+from mxtune.tuner.run import Wish, choice_of
+from mxtune.tuner.task import state_of
+from mxtune.tuner.verify_request import VerifyRequest
+
+LIMIT_S = 900.0  # of one job
+_WHOLE_SHAPE_S = 60.0  # above this the reduced shape is emulated instead
+
+# What emulating one iteration of one program takes, on one core of a laptop.
+_ITERATION_S = {"quantise": 0.006, "gemm": 0.03, "fused": 0.06, "reduce": 0.002}
+
+Key = tuple[int, int]  # which of the checks, which of its seeds
+
+
+@dataclass(frozen=True, slots=True)
+class Verified:
+    """What came of one route at one shape; ``failure`` says why it could not be executed."""
+
+    shape: Shape
+    route: Route
+    result: Emulated | None
+    failure: str = ""
+
+    @property
+    def ok(self) -> bool:
+        """Whether it was executed and nothing is wrong with it."""
+        return self.result is not None and self.result.ok
+
+    def lines(self) -> Iterator[str]:
+        """Yield it as plain text: the verdict, then every finding."""
+        if self.result is None:
+            yield f"{self.shape}  FAILED  {brief(self.route)}: {self.failure}"
+            return
+        found = self.result
+        at = f", emulated at {found.shape}" if found.shape != self.shape else ""
+        executed = sum(kernel.profile.executed for kernel in found.kernels)
+        cost = f"{executed} instructions in {found.seconds:.1f} s"
+        word = "right" if self.ok else "WRONG"
+        worst = f", worst error {found.verdict.worst:.2f} of what is allowed"
+        yield f"{self.shape}  {word}  {brief(self.route)}{at}{worst if self.ok else ''}; {cost}"
+        if not found.verdict.ok:
+            yield f"    wrong_result: {found.verdict.reason}"
+        for step, finding in found.findings:
+            yield f"    {step}: {finding}"
+
+    def as_json(self) -> dict[str, Any]:
+        """Return it as plain data."""
+        data: dict[str, Any] = {
+            "shape": str(self.shape),
+            "family": self.route.family,
+            "config": dict(self.route.config),
+            "ok": self.ok,
+            "failure": self.failure,
+        }
+        if self.result is not None:
+            data |= {
+                "emulated_shape": str(self.result.shape),
+                **asdict(self.result.verdict),
+                "ok": self.ok,
+                "findings": [
+                    {"step": step, **asdict(finding)} for step, finding in self.result.findings
+                ],
+                "kernels": [asdict(kernel) for kernel in self.result.kernels],
+                "seconds": round(self.result.seconds, 2),
+            }
+        return data
+
+
+class RouteVerification:
+    """Every route that is asked for, at every shape, with every seed of the gate."""
+
+    def __init__(self, request: VerifyRequest) -> None:
+        """Choose the routes; raises MissingError, ConfigError and NoRouteError before any work."""
+        require_emulator()
+        if bare_arch(request.target) != TARGET:
+            raise ConfigError(f"--target {request.target}: only {TARGET} code can be executed")
+        device = load_device(request.target)
+        table = RouteTable.load(request.routes) if request.routes else None
+        self.checks = [
+            (shape, route)
+            for shape in request.shapes
+            for route in _routes(request, table, shape, device)
+        ]
+        self.jobs: Mapping[Key, EmulateJob] = {
+            (at, seed): EmulateJob(route, _shape_to_emulate(route, shape, device), device, seed)
+            for at, (shape, route) in enumerate(self.checks)
+            for seed in SEEDS
+        }
+
+    def run(self, settings: Settings) -> Iterator[Finished]:
+        """Yield what became of each job."""
+        variables = for_child(settings, interpret=False)
+        return ask_many(emulate_service, self.jobs, variables, LIMIT_S)
+
+    def results(self, finished: Sequence[Finished]) -> Iterator[Verified]:
+        """Yield what all jobs together say of each route."""
+        outcomes = {item.key: item.outcome for item in finished}
+        for at, (shape, route) in enumerate(self.checks):
+            parts = [outcomes[at, seed] for seed in SEEDS]
+            failed = [outcome for outcome in parts if outcome.state != "done"]
+            if failed:
+                state_of(failed[0], otherwise="crashed")  # raises for what the machine lacks
+                yield Verified(shape, route, None, failed[0].reason)
+            else:
+                yield Verified(shape, route, merged([outcome.value for outcome in parts]))
+
+
+def _routes(
+    request: VerifyRequest, table: RouteTable | None, shape: Shape, device: Device
+) -> Iterator[Route]:
+    """Yield the route asked for; without a family or a table, the fallback of every family."""
+    if request.family or table or request.settings:
+        asked = Wish(shape, request.routes, request.family, request.settings, "cpu")
+        route = choice_of(asked, table, device).route
+        planned(route, Problem.contiguous(shape, device))  # refuse before any work
+        yield route
+        return
+    for owner in families().values():
+        yield checked_route(Route(owner.name, owner.fallback(shape)))
+
+
+def _shape_to_emulate(route: Route, shape: Shape, device: Device) -> Shape:
+    steps = planned(route, Problem.contiguous(shape, device)).steps
+    whole = sum(s.work.programs * s.work.iterations * _ITERATION_S[s.name] for s in steps)
+    return shape if whole <= _WHOLE_SHAPE_S else reduced(shape, route.config)
