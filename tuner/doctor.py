@@ -11,6 +11,7 @@ from mxtune.configs.settings import Settings
 from mxtune.kernels.aiter import find_aiter
 from mxtune.kernels.bind import INTERPRETER_NEEDS
 from mxtune.kernels.build import TRITON_RANGE, version_pair
+from mxtune.tuner.emulate.job import missing_parts
 from mxtune.tuner.machine import Machine
 
 _LOW_BYTES = 1 << 30  # one sweep leaves some hundred MiB of compiled kernels in the cache
@@ -123,6 +124,7 @@ def _abilities(machine: Machine) -> Iterator[Fact]:
     yield _ability(f"sweep, offline for {_TARGET}", no_interpreter or no_compiler)
     yield _ability("run in the interpreter", no_interpreter)
     yield _ability(f"compile for {_TARGET}", no_compiler)
+    yield _ability(f"execute {_TARGET} code on the CPU", no_compiler or missing_parts() or "")
 
 
 def _ability(name: str, obstacle: str, on: str = "") -> Fact:

@@ -56,11 +56,11 @@ def _reads(instruction: Instruction, width: Width, offsets: tuple[int, ...]) -> 
 
     def run(wave: Wave) -> None:
         lanes = chosen(wave)
-        for at, offset in enumerate(offsets):
-            access = _access(wave, instruction, width, offset, writes=False)
-            data = lds_load(wave, pc, access)
-            put(wave, row + at * registers, data, width, lanes)
-            wave.waits.issue(Outstanding(pc, "lds", instruction.writes, access))
+        # all addresses first: what is read may replace the register they come from
+        accesses = _accesses(wave, instruction, width, offsets, writes=False)
+        for at, access in enumerate(accesses):
+            put(wave, row + at * registers, lds_load(wave, pc, access), width, lanes)
+        wave.waits.issue(Outstanding(pc, "lds", instruction.writes, accesses))
         wave.watch()
 
     return run
@@ -72,22 +72,29 @@ def _writes(instruction: Instruction, width: Width, offsets: tuple[int, ...]) ->
 
     def run(wave: Wave) -> None:
         lanes = chosen(wave)
-        for row, offset in zip(rows, offsets, strict=False):
-            access = _access(wave, instruction, width, offset, writes=True)
+        accesses = _accesses(wave, instruction, width, offsets, writes=True)
+        for row, access in zip(rows, accesses, strict=False):
             lds_store(wave, pc, access, get(wave, row, width, lanes))
-            wave.waits.issue(Outstanding(pc, "lds", 0, access))
+        wave.waits.issue(Outstanding(pc, "lds", 0, accesses))
         wave.watch()
 
     return run
 
 
-def _access(
-    wave: Wave, instruction: Instruction, width: Width, offset: int, *, writes: bool
-) -> LdsAccess:
+def _accesses(
+    wave: Wave,
+    instruction: Instruction,
+    width: Width,
+    offsets: tuple[int, ...],
+    *,
+    writes: bool,
+) -> tuple[LdsAccess, ...]:
     base = wave.v[instruction.fields["addr"]]
-    lanes = base if wave.all_active else base[wave.active]
-    addresses = lanes.astype(np.int64) + offset
-    return LdsAccess(instruction.pc, wave.index, addresses, width.count, writes)
+    lanes = (base if wave.all_active else base[wave.active]).astype(np.int64)
+    return tuple(
+        LdsAccess(instruction.pc, wave.index, lanes + offset, width.count, writes)
+        for offset in offsets
+    )
 
 
 def _reads_transposed(instruction: Instruction, bits: int, offset: int) -> Run:
@@ -102,10 +109,10 @@ def _reads_transposed(instruction: Instruction, bits: int, offset: int) -> Run:
     def run(wave: Wave) -> None:
         if not wave.all_active:
             raise EmulationError(f"{instruction.name} under a partial EXEC")
-        access = _access(wave, instruction, width, offset, writes=False)
-        data = _transposed(lds_load(wave, pc, access), bits)
+        accesses = _accesses(wave, instruction, width, (offset,), writes=False)
+        data = _transposed(lds_load(wave, pc, accesses[0]), bits)
         put(wave, row, data, width, None)
-        wave.waits.issue(Outstanding(pc, "lds", instruction.writes, access))
+        wave.waits.issue(Outstanding(pc, "lds", instruction.writes, accesses))
         wave.watch()
 
     return run
@@ -214,5 +221,5 @@ def land_in_lds(
     if access.addresses.size:
         _look_landing(wave, pc, access)
         wave.lds.write(access, data[inside])
-    wave.waits.issue(Outstanding(pc, "vector", 0, access))
+    wave.waits.issue(Outstanding(pc, "vector", 0, (access,)))
     wave.watch()

@@ -19,7 +19,7 @@ class Outstanding:
     pc: int
     counter: Counter
     registers: int
-    lds: LdsAccess | None = None
+    lds: tuple[LdsAccess, ...] = ()
 
 
 class Waits:
@@ -35,8 +35,9 @@ class Waits:
         """Note that a memory instruction is under way."""
         (self._vector if entry.counter == "vector" else self._local).append(entry)
         self.registers |= entry.registers
-        if entry.counter == "vector" and entry.lds:
-            self._lds.land(entry.lds, landing=True)
+        if entry.counter == "vector":
+            for access in entry.lds:
+                self._lds.land(access, landing=True)
 
     def wait(self, vector: int, local: int) -> None:
         """Wait until at most so many of each counter are under way."""
@@ -67,12 +68,12 @@ class Waits:
 
     def unfinished_lds(self) -> list[LdsAccess]:
         """Return the LDS instructions under way."""
-        return [entry.lds for entry in self._local if entry.lds]
+        return [access for entry in self._local for access in entry.lds]
 
     def _landed(self, done: list[Outstanding]) -> None:
         for entry in done:
-            if entry.lds:
-                self._lds.land(entry.lds, landing=False)
+            for access in entry.lds:
+                self._lds.land(access, landing=False)
 
 
 def _left(local: list[Outstanding], allowed: int) -> list[Outstanding]:
@@ -85,8 +86,8 @@ def _left(local: list[Outstanding], allowed: int) -> list[Outstanding]:
     # Scalar loads may be the ones that came back: only the LDS instructions beyond their number
     # are sure to be done.
     sure = max(0, len(local) - allowed - len(scalar))
-    lds = [entry for entry in local if entry.counter == "lds"]
-    return [entry for entry in local if entry not in lds[:sure]]
+    lds = [at for at, entry in enumerate(local) if entry.counter == "lds"]
+    return [entry for at, entry in enumerate(local) if at not in lds[:sure]]
 
 
 def allowed_by(simm16: int) -> tuple[int, int]:
