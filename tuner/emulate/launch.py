@@ -3,7 +3,7 @@
 import struct
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
 import numpy as np
@@ -11,7 +11,7 @@ import numpy as np
 from mxtune.tuner.emulate.code_object import PRELOAD_SKIP, USER_SGPRS, CodeObject
 from mxtune.tuner.emulate.execute import build
 from mxtune.tuner.emulate.findings import UNDEFINED, EmulationError, Finding, Sighting, Sightings
-from mxtune.tuner.emulate.hazards import hazards
+from mxtune.tuner.emulate.hazards import Hazard, hazards
 from mxtune.tuner.emulate.instruction import VGPR, Instruction, decode, reachable, span
 from mxtune.tuner.emulate.lds import Lds
 from mxtune.tuner.emulate.memory import Memory
@@ -156,10 +156,18 @@ def _hazards(code: CodeObject) -> tuple[Finding, ...]:
     start = code.entry + (PRELOAD_SKIP if code.preload_dwords else 0)
     return tuple(
         Finding(
-            "hazard", found.pc - code.entry, found.name.lower(), str(found), code.line_of(found.pc)
+            "hazard",
+            found.pc - code.entry,
+            found.name.lower(),
+            _told(found, code.entry),
+            code.line_of(found.pc),
         )
         for found in hazards(reachable(code.image, start))
     )
+
+
+def _told(hazard: Hazard, origin: int) -> str:
+    return str(replace(hazard, producer_pc=hazard.producer_pc - origin))
 
 
 def _run_group(program: _Program, group: list[Wave], seen: Sightings) -> None:
@@ -190,6 +198,7 @@ def _start(
     group = []
     for index in range(-(-launch.threads // LANES)):
         wave = Wave(memory, lds, poison, index, number)
+        wave.origin = launch.code.entry
         wave.private = np.full((LANES, launch.code.private_bytes), poison.lds, np.uint8)
         wave.v[0] = index * LANES + LANE
         wave.defined(span(VGPR, 1))

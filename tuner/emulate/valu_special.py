@@ -223,14 +223,20 @@ def _packed_16(name: str) -> Callable[[Instruction], Run]:
 
     def build(instruction: Instruction) -> Run:
         fields, row = instruction.fields, instruction.fields["vdst"]
-        if (fields["opsel"], fields["opsel_hi"], fields["neg"]) != (0, 3, 0):
-            raise EmulationError(f"{instruction.name} with op_sel or a sign modifier")
-        a, b = vector(fields["src0"]), vector(fields["src1"])
+        if fields["neg"] or fields["neg_hi"] or fields["clmp"]:
+            raise EmulationError(f"{instruction.name} with a sign modifier or a clamp")
+        sources = [vector(fields["src0"]), vector(fields["src1"])]
+        # op_sel says which half of an operand goes into the low result, op_sel_hi the high one
+        low, high = (
+            [U32(16 * (fields[field] >> at & 1)) for at in (0, 1)]
+            for field in ("opsel", "opsel_hi")
+        )
 
         def run(wave: Wave) -> None:
-            x, y = a(wave), b(wave)
-            high = one(x >> U32(16), y >> U32(16))
-            wave.write(row, half(one(x, y)) | high << U32(16))
+            x, y = (fetch(wave) for fetch in sources)
+            first = half(one(half(x >> low[0]), half(y >> low[1])))
+            second = half(one(half(x >> high[0]), half(y >> high[1])))
+            wave.write(row, first | second << U32(16))
 
         return run
 

@@ -4,7 +4,7 @@ vmcnt counts vector memory in order. lgkmcnt counts LDS in order and scalar load
 with scalar loads outstanding only waiting for zero tells anything about them.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from mxtune.tuner.emulate.lds import Lds, LdsAccess
@@ -47,6 +47,9 @@ class Waits:
             self._landed(done)
         if len(self._local) > local:
             self._local = _left(self._local, local)
+        self._gather()
+
+    def _gather(self) -> None:
         self.registers = 0
         for entry in (*self._vector, *self._local):
             self.registers |= entry.registers
@@ -57,6 +60,13 @@ class Waits:
             if entry.registers & registers:
                 return entry
         return None
+
+    def forget(self, blamed: Outstanding) -> None:
+        """Look no longer at the registers of an instruction under way: it was told of."""
+        told = replace(blamed, registers=0)
+        for entries in (self._vector, self._local):
+            entries[:] = [told if entry is blamed else entry for entry in entries]
+        self._gather()
 
     def in_order_with(self, counter: Counter, registers: int) -> bool:
         """Whether all that is under way to ``registers`` arrives before a new ``counter`` load."""

@@ -47,6 +47,7 @@ class Wave:
         self.v: Lanes = np.full((512, LANES), poison.register, np.uint32)
         self.s = [poison.register] * 128
         self.private: Bytes = np.zeros((LANES, 0), np.uint8)  # of each lane
+        self.origin = 0  # what addresses are told from
         self.scc = self.pc = self.gpr_index = 0
         self.done = self.at_barrier = False
         self.waits = Waits(lds)
@@ -134,9 +135,11 @@ class Wave:
         for registers, verb in ((used, "reads"), (lost & ~used, "overwrites")):
             blamed = self.waits.blamed(registers) if registers else None
             if blamed:
+                at = blamed.pc - self.origin
                 name = register_name(next(members(registers & blamed.registers)))
-                what = f"{verb} {name}, for which the load at +{blamed.pc:#x} was not waited"
+                what = f"{verb} {name}, for which the load at {at:#x} was not waited"
                 self.sightings.add("missing_wait", instruction.pc, what)
+                self.waits.forget(blamed)  # its later uses are the same fault
 
     def _look_for_unwritten(self, instruction: Instruction, registers: int) -> None:
         lanes = M64 if _crosses_lanes(instruction) else self.exec
