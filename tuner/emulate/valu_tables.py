@@ -121,11 +121,20 @@ def _median(a: NDArray[Any], b: NDArray[Any], c: NDArray[Any]) -> Lanes:
 
 
 def _largest(a: Lanes, b: Lanes) -> Lanes:
-    return _unless_signalling(a, b, bits(np.fmax(floats(a), floats(b))))
+    """V_MAX_F32: of two zeros the positive one."""
+    found = np.where(_zeros(a, b), a & b, bits(np.fmax(floats(a), floats(b))))
+    return _unless_signalling(a, b, found)
 
 
 def _smallest(a: Lanes, b: Lanes) -> Lanes:
-    return _unless_signalling(a, b, bits(np.fmin(floats(a), floats(b))))
+    """V_MIN_F32: of two zeros the negative one."""
+    found = np.where(_zeros(a, b), a | b, bits(np.fmin(floats(a), floats(b))))
+    return _unless_signalling(a, b, found)
+
+
+def _zeros(a: Lanes, b: Lanes) -> Mask:
+    zeros: Mask = ((a | b) & U32(0x7FFFFFFF)) == 0
+    return zeros
 
 
 def _unless_signalling(a: Lanes, b: Lanes, result: Lanes) -> Lanes:
@@ -138,10 +147,12 @@ def _unless_signalling(a: Lanes, b: Lanes, result: Lanes) -> Lanes:
 
 
 def _middle(a: Lanes, b: Lanes, c: Lanes) -> Lanes:
-    """V_MED3_F32: with a NaN among them it is the smallest."""
+    """V_MED3_F32: the larger of what the largest leaves; with a NaN among them the smallest."""
     nan = np.isnan(floats(a)) | np.isnan(floats(b)) | np.isnan(floats(c))
-    least = _smallest(_smallest(a, b), c)
-    return np.where(nan, least, _median(floats(a), floats(b), floats(c)))
+    top = floats(_largest(_largest(a, b), c))
+    others = np.where(top == floats(b), _largest(a, c), _largest(a, b))
+    rest = np.where(top == floats(a), _largest(b, c), others)
+    return np.where(nan, _smallest(_smallest(a, b), c), rest)
 
 
 ONE: Mapping[str, Unary] = {
