@@ -66,7 +66,7 @@ def route_of(table: Path) -> str:
     return brief(entry.route)
 
 
-@pytest.mark.parametrize("command", ["", "sweep", "export", "trials", "run", "doctor"])
+@pytest.mark.parametrize("command", ["", "sweep", "export", "trials", "run", "verify", "doctor"])
 def test_help_is_the_recorded_one(command: str) -> None:
     shown = invoke(*command.split(), "--help", COLUMNS="80", TERM="dumb")
     assert shown.exit_code == 0
@@ -147,7 +147,7 @@ def test_a_path_that_a_terminal_cannot_show_is_no_fault(  # BL-102
     assert f"triton cache: {tmp_path}/gr????e\n" in done.stdout
 
 
-@pytest.mark.parametrize("command", ["", "sweep", "export", "trials", "run", "doctor"])
+@pytest.mark.parametrize("command", ["", "sweep", "export", "trials", "run", "verify", "doctor"])
 def test_a_poor_terminal_gets_help(command: str, plain: Mapping[str, str]) -> None:  # BL-102
     done = mxtune(plain, *command.split(), "--help")
     assert (done.returncode, done.stderr) == (0, "")

@@ -210,5 +210,5 @@ def _result(entry: Entry) -> tuple[str, str]:
         rival = evidence.runner_up
         against = f"{rival.family} {rival.us:.2f}" if rival else ""
         how = "modelled, emulated" if evidence.emulated else "modelled"
-        return f"score {evidence.score_us:.2f} ({how}; not timed)", against
+        return f"score {evidence.score_us:.2f} ({how}, not timed)", against
     return "reported", evidence.source

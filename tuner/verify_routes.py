@@ -11,6 +11,7 @@ from mxtune.configs.settings import Settings, for_child
 from mxtune.configs.shapes import Shape
 from mxtune.configs.table import RouteTable
 from mxtune.kernels.bind import planned
+from mxtune.kernels.dispatch import Choice
 from mxtune.kernels.family import Problem
 from mxtune.kernels.registry import brief, checked_route, families
 from mxtune.tuner.ask import ask_many
@@ -44,6 +45,7 @@ class Verified:
 
     shape: Shape
     route: Route
+    why: str  # this route
     result: Emulated | None
     failure: str = ""
 
@@ -55,7 +57,7 @@ class Verified:
     def lines(self) -> Iterator[str]:
         """Yield it as plain text: the verdict, then every finding."""
         if self.result is None:
-            yield f"{self.shape}  FAILED  {brief(self.route)}: {self.failure}"
+            yield f"{self.shape}  FAILED  {brief(self.route)} ({self.why}): {self.failure}"
             return
         found = self.result
         at = f", emulated at {found.shape}" if found.shape != self.shape else ""
@@ -63,7 +65,8 @@ class Verified:
         cost = f"{executed} instructions in {found.seconds:.1f} s"
         word = "right" if self.ok else "WRONG"
         worst = f", worst error {found.verdict.worst:.2f} of what is allowed"
-        yield f"{self.shape}  {word}  {brief(self.route)}{at}{worst if self.ok else ''}; {cost}"
+        name = f"{brief(self.route)} ({self.why})"
+        yield f"{self.shape}  {word}  {name}{at}{worst if self.ok else ''}; {cost}"
         if not found.verdict.ok:
             yield f"    wrong_result: {found.verdict.reason}"
         for step, finding in found.findings:
@@ -75,6 +78,7 @@ class Verified:
             "shape": str(self.shape),
             "family": self.route.family,
             "config": dict(self.route.config),
+            "why": self.why,
             "ok": self.ok,
             "failure": self.failure,
         }
@@ -103,13 +107,13 @@ class RouteVerification:
         device = load_device(request.target)
         table = RouteTable.load(request.routes) if request.routes else None
         self.checks = [
-            (shape, route)
+            (shape, choice)
             for shape in request.shapes
-            for route in _routes(request, table, shape, device)
+            for choice in _choices(request, table, shape, device)
         ]
         self.jobs: Mapping[Key, EmulateJob] = {
-            (at, seed): EmulateJob(route, _shape_to_emulate(route, shape, device), device, seed)
-            for at, (shape, route) in enumerate(self.checks)
+            (at, seed): _job(choice.route, shape, device, seed)
+            for at, (shape, choice) in enumerate(self.checks)
             for seed in SEEDS
         }
 
@@ -121,28 +125,34 @@ class RouteVerification:
     def results(self, finished: Sequence[Finished]) -> Iterator[Verified]:
         """Yield what all jobs together say of each route."""
         outcomes = {item.key: item.outcome for item in finished}
-        for at, (shape, route) in enumerate(self.checks):
+        for at, (shape, choice) in enumerate(self.checks):
+            route, why = choice.route, choice.why
             parts = [outcomes[at, seed] for seed in SEEDS]
             failed = [outcome for outcome in parts if outcome.state != "done"]
             if failed:
                 state_of(failed[0], otherwise="crashed")  # raises for what the machine lacks
-                yield Verified(shape, route, None, failed[0].reason)
+                yield Verified(shape, route, why, None, failed[0].reason)
             else:
-                yield Verified(shape, route, merged([outcome.value for outcome in parts]))
+                yield Verified(shape, route, why, merged([outcome.value for outcome in parts]))
 
 
-def _routes(
+def _job(route: Route, shape: Shape, device: Device, seed: int) -> EmulateJob:
+    return EmulateJob(route, _shape_to_emulate(route, shape, device), device, seed)
+
+
+def _choices(
     request: VerifyRequest, table: RouteTable | None, shape: Shape, device: Device
-) -> Iterator[Route]:
+) -> Iterator[Choice]:
     """Yield the route asked for; without a family or a table, the fallback of every family."""
     if request.family or table or request.settings:
         asked = Wish(shape, request.routes, request.family, request.settings, "cpu")
-        route = choice_of(asked, table, device).route
-        planned(route, Problem.contiguous(shape, device))  # refuse before any work
-        yield route
+        choice = choice_of(asked, table, device)
+        planned(choice.route, Problem.contiguous(shape, device))  # refuse before any work
+        yield choice
         return
     for owner in families().values():
-        yield checked_route(Route(owner.name, owner.fallback(shape)))
+        route = checked_route(Route(owner.name, owner.fallback(shape)))
+        yield Choice(route, "the fallback of its family")
 
 
 def _shape_to_emulate(route: Route, shape: Shape, device: Device) -> Shape:
