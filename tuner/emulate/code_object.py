@@ -53,6 +53,7 @@ class CodeObject:
     preload_dwords: int
     preload_offset: int  # in dwords
     workgroup_ids: tuple[bool, bool, bool]  # which of x, y and z follow the user SGPRs
+    keeps_denormals: bool  # of fp32, as its mode asks; they are kept here in any case
     arguments: tuple[Argument, ...]
     lines: "tuple[tuple[int, str], ...]"  # address of the first instruction of each source line
 
@@ -125,6 +126,7 @@ def _from_descriptor(
         preload_dwords=preload & 127,
         preload_offset=preload >> 7,
         workgroup_ids=(bool(rsrc2 >> 7 & 1), bool(rsrc2 >> 8 & 1), bool(rsrc2 >> 9 & 1)),
+        keeps_denormals=rsrc1 >> 16 & 3 == 3,
         arguments=arguments,
         lines=lines,
     )
