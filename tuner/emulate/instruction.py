@@ -18,10 +18,11 @@ VGPR, ACCVGPR = 256, 512
 OFF = 127  # as the scalar address of a global access: there is none
 
 _LONGEST = 16  # bytes, a scaled MFMA
+_SCALE_PREFIX = 0xD3AC  # the upper half of its first word
 _JUMP = re.compile(r"S_C?BRANCH")
 # Vector instructions that keep part of what their destination held.
 _KEEPS = re.compile(
-    r"V_(FMAC|MAC|DOT\w*C|WRITELANE|CVT_SCALEF32_PK_FP4|CVT_SCALEF32_SR)|\w+_D16(_HI)?$"
+    r"V_(FMAC|MAC|DOT\w*C|SMFMAC|WRITELANE|CVT_PK_(FP8|BF8)_F32|CVT_SR_|CVT_SCALEF32_PK_FP4|CVT_SCALEF32_SR)|\w+_D16(_HI)?$"
 )
 _SCC_READERS = re.compile(r"S_(CSELECT|ADDC|SUBB|CMOV|CBRANCH_SCC)")
 _SCC_KEEPERS = re.compile(
@@ -65,7 +66,9 @@ def decode(image: bytes, pc: int) -> Instruction:
 def _decoded(data: bytes) -> Instruction:
     from tinygrad.renderer.amd import decode_inst
 
-    data = data.ljust(_LONGEST + 8, b"\0")
+    # the table of scaled MFMAs looks at their second half alone, which may be another instruction
+    scaled = int.from_bytes(data[2:4], "little") == _SCALE_PREFIX
+    data = data.ljust(_LONGEST + 8, b"\0")[: None if scaled else 8]
     try:
         raw: Any = decode_inst(data, "cdna")
     except (ValueError, AssertionError) as error:
@@ -190,7 +193,7 @@ def _number(field: str, value: int, bare: Instruction, kind: str) -> int:
     fields = bare.fields
     if field in _SCALED:
         return value * _SCALED[field]
-    if "F32" in bare.name and bare.name.startswith("V_MFMA"):
+    if bare.name.startswith(("V_MFMA", "V_SMFMAC")):
         return value + _matrix_base(field, fields)
     if kind in ("OPR_ACCVGPR", "OPR_SRC_ACCVGPR"):
         return value + (VGPR if field == "src0" else ACCVGPR)
