@@ -26,6 +26,8 @@ USER_SGPRS = (
 )
 PRELOAD_SKIP = 256  # bytes of prologue that hardware which preloads arguments jumps over
 _FETCH_AHEAD = 256  # bytes behind the code that decoding may look at
+_LARGEST_IMAGE = 1 << 28  # no kernel comes near it; a damaged file may ask for anything
+_GFX950 = 0x4F  # EF_AMDGPU_MACH of the target
 _NOTE_TYPE = 32  # NT_AMDGPU_METADATA
 
 
@@ -61,18 +63,15 @@ class CodeObject:
     def read(cls, blob: bytes, kernel: str | None = None) -> "CodeObject":
         """Load ``kernel`` (the first one by default) from an ELF file for gfx950.
 
-        Raises EmulationError if it is not such a file or has no such kernel.
+        Raises EmulationError if it is not such a file, is damaged or has no such kernel.
         """
-        from elftools.common.exceptions import ELFError
-        from elftools.elf.elffile import ELFFile
-
         try:
-            elf = ELFFile(BytesIO(blob))
-        except ELFError as error:
-            raise EmulationError(f"not an ELF file: {error}") from error
-        image = _image(elf)
-        name, at = _descriptor(elf, kernel)
-        return _from_descriptor(name, image, at, _arguments(elf, name), _lines(elf))
+            return _read(blob, kernel)
+        except EmulationError:
+            raise
+        except Exception as error:  # damaged bytes fail in many ways in three parsers
+            what = f"{type(error).__name__}: {error}".strip(": ")
+            raise EmulationError(f"not an ELF file, or a damaged one ({what})") from error
 
     def line_of(self, pc: int) -> str | None:
         """Return the source line of an instruction as ``file.py:12``, None if unknown."""
@@ -80,11 +79,25 @@ class CodeObject:
         return self.lines[at][1] or None if at >= 0 else None
 
 
+def _read(blob: bytes, kernel: str | None) -> CodeObject:
+    from elftools.elf.elffile import ELFFile
+
+    elf = ELFFile(BytesIO(blob))
+    machine, flags = elf.header["e_machine"], elf.header["e_flags"]
+    if machine != "EM_AMDGPU" or flags & 0xFF != _GFX950:
+        raise EmulationError(f"not code for gfx950 (machine {machine}, flags {flags:#x})")
+    image = _image(elf)
+    name, at = _descriptor(elf, kernel)
+    return _from_descriptor(name, image, at, _arguments(elf, name), _lines(elf))
+
+
 def _image(elf: Any) -> bytes:
     parts = [part for part in elf.iter_segments() if part["p_type"] == "PT_LOAD"]
     if not parts:
         raise EmulationError("the code object has nothing to load")
     size = max(part["p_vaddr"] + part["p_memsz"] for part in parts)
+    if size > _LARGEST_IMAGE:
+        raise EmulationError(f"the code object asks for {size} bytes of memory")
     image = bytearray(size + _FETCH_AHEAD)
     for part in parts:
         data = part.data()

@@ -59,6 +59,8 @@ def signed(value: int, bits: int) -> int:
 
 def decode(image: bytes, pc: int) -> Instruction:
     """Return the instruction at ``pc``; raise EmulationError if there is none."""
+    if not 0 <= pc < len(image):
+        raise EmulationError(f"control leaves the code object, to {pc:#x}")
     return replace(_decoded(image[pc : pc + _LONGEST]), pc=pc)
 
 

@@ -20,7 +20,8 @@ from mxtune.tuner.emulate.wave import LANE, LANES, Poison, Wave
 
 Workgroup = tuple[int, int, int]
 
-_OTHER_POISON = Poison(register=0x3C5A5A5B, lds=0x5B)
+# The complement of the first in every bit, so that no bit is the same by chance.
+_OTHER_POISON = Poison(register=0x21524110, lds=0x5A)
 _MOST_STEPS = 5_000_000  # of one wave: more is a loop without an end
 
 
@@ -69,13 +70,13 @@ class _Program:
 
     def __init__(self, image: bytes) -> None:
         self._image = image
-        self._at: list[_Operation | None] = [None] * (len(image) // 4)
+        self._at: dict[int, _Operation] = {}
 
     def advance(self, wave: Wave) -> None:
         """Run a wave to its next barrier or its end."""
         at = self._at
         for _ in range(_MOST_STEPS):
-            operation = at[wave.pc >> 2] or self._load(wave.pc)
+            operation = at.get(wave.pc) or self._load(wave.pc)
             wave.pc = operation.behind
             if operation.touches & wave.watched:
                 wave.inspect(operation.instruction)
@@ -88,19 +89,18 @@ class _Program:
 
     def forget(self) -> None:
         """Begin to count anew."""
-        for operation in self._at:
-            if operation:
-                operation.times = operation.lanes = 0
+        for operation in self._at.values():
+            operation.times = operation.lanes = 0
 
     def executed(self) -> list[Executed]:
         """Return what ran."""
-        return [Executed(op.instruction, op.times, op.lanes) for op in self._at if op and op.times]
+        ran = (operation for operation in self._at.values() if operation.times)
+        return [
+            Executed(operation.instruction, operation.times, operation.lanes) for operation in ran
+        ]
 
     def _load(self, pc: int) -> _Operation:
-        if not 0 <= pc < len(self._image) - 4:
-            raise EmulationError(f"control leaves the code object, to {pc:#x}")
-        operation = _Operation(decode(self._image, pc))
-        self._at[pc >> 2] = operation
+        operation = self._at[pc] = _Operation(decode(self._image, pc))
         return operation
 
 
@@ -133,6 +133,8 @@ def _matters(
 def _run(
     launch: Launch, memory: Memory, workgroups: Sequence[Workgroup] | None, poison: Poison
 ) -> tuple[list[Sighting], Profile]:
+    if launch.threads % LANES:
+        raise EmulationError(f"a workgroup of {launch.threads} threads, no multiple of {LANES}")
     memory.begin_launch()
     address = memory.allocate("kernel arguments", _kernarg(launch))
     program, seen, waves = _program(launch.code), Sightings(), 0
