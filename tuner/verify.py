@@ -2,11 +2,12 @@
 
 import json
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, Protocol
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.table import Table
 
 from mxtune.configs.settings import Settings
 from mxtune.tuner.crew import Finished
@@ -23,6 +24,8 @@ class Result(Protocol):
 
     @property
     def ok(self) -> bool: ...
+    @property
+    def cells(self) -> tuple[str, ...]: ...
     def lines(self) -> Iterator[str]: ...
     def as_json(self) -> dict[str, Any]: ...
 
@@ -32,6 +35,8 @@ class Verification(Protocol):
 
     @property
     def jobs(self) -> Any: ...
+    @property
+    def heading(self) -> Sequence[str]: ...
     def run(self, settings: Settings) -> Iterator[Finished]: ...
     def results(self, finished: list[Finished]) -> "Iterator[Result]": ...
 
@@ -50,10 +55,21 @@ def verify(request: VerifyRequest, settings: Settings, *, as_json: bool) -> bool
     if as_json:
         print(json.dumps([result.as_json() for result in results], indent=1, allow_nan=False))
     else:
-        for result in results:
-            for line in result.lines():
-                make_console().print(line)
+        _show(verification.heading, results)
     return all(result.ok for result in results)
+
+
+def _show(heading: Sequence[str], results: Sequence[Result]) -> None:
+    """Print results as a table if they have a heading, then what is wrong, line by line."""
+    console = make_console()
+    if heading:
+        table = Table(*heading, box=None, pad_edge=False)
+        for result in results:
+            table.add_row(*result.cells)
+        console.print(table)
+    for result in results:
+        for line in result.lines():
+            console.print(line)
 
 
 def _live(finished: Iterator[Finished], total: int, console: Console) -> Iterator[Finished]:

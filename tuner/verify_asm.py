@@ -38,9 +38,8 @@ class AsmVerified:
     details: tuple[str, ...]
 
     def lines(self) -> Iterator[str]:
-        """Yield it as plain text."""
-        yield "  ".join(self.cells)
-        yield from (f"    {detail}" for detail in self.details)
+        """Yield what is wrong as plain text, under the kernel's name."""
+        yield from (f"{self.label}: {detail}" for detail in self.details)
 
     def as_json(self) -> dict[str, Any]:
         """Return it as plain data."""
@@ -83,7 +82,7 @@ class AsmVerification:
         for label in self.jobs:
             outcome = outcomes[label]
             if outcome.state != "done":
-                yield AsmVerified(label, (label, "FAILED"), ok=False, details=(outcome.reason,))
+                yield AsmVerified(label, (label, "failed"), ok=False, details=(outcome.reason,))
                 continue
             verified, row = outcome.value
             rows.append(row)

@@ -54,6 +54,11 @@ class Verified:
         """Whether it was executed and nothing is wrong with it."""
         return self.result is not None and self.result.ok
 
+    @property
+    def cells(self) -> tuple[str, ...]:
+        """Routes are told in lines."""
+        return ()
+
     def lines(self) -> Iterator[str]:
         """Yield it as plain text: the verdict, then every finding."""
         if self.result is None:
@@ -116,6 +121,11 @@ class RouteVerification:
             for at, (shape, choice) in enumerate(self.checks)
             for seed in SEEDS
         }
+
+    @property
+    def heading(self) -> tuple[str, ...]:
+        """Routes are told in lines."""
+        return ()
 
     def run(self, settings: Settings) -> Iterator[Finished]:
         """Yield what became of each job."""
