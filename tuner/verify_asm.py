@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from mxtune.configs.errors import MissingError, MxtuneError
 from mxtune.configs.settings import Settings, for_child
@@ -15,6 +15,9 @@ from mxtune.tuner.ask import ask_many
 from mxtune.tuner.crew import Finished
 from mxtune.tuner.emulate.job import require_emulator
 from mxtune.tuner.verify_request import VerifyRequest
+
+if TYPE_CHECKING:
+    from mxtune.tuner.emulate.asm_cases import TileRow
 
 LIMIT_S = 900.0  # of one kernel
 
@@ -78,7 +81,7 @@ class AsmVerification:
         from mxtune.tuner.emulate.asm_table import rules_text
 
         outcomes = {item.key: item.outcome for item in finished}
-        rows = []
+        rows: list[TileRow] = []
         for label in self.jobs:
             outcome = outcomes[label]
             if outcome.state != "done":
@@ -119,4 +122,7 @@ def asm_service() -> Any:
         label = job.kernel.label
         return AsmVerified(label, (label, told), ok=not bad, details=bad), None
 
-    return lambda job: at_shapes(job) if job.shapes else survey(job)
+    def answer(job: AsmJob) -> Any:
+        return at_shapes(job) if job.shapes else survey(job)
+
+    return answer

@@ -8,6 +8,7 @@ import struct
 from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from importlib import import_module
 from io import BytesIO
 from pathlib import PurePosixPath
 from typing import Any
@@ -147,14 +148,13 @@ def _from_descriptor(
 
 def _arguments(elf: Any, kernel: str) -> tuple[Argument, ...]:
     """Read the metadata note; hand-written objects may have none."""
-    import msgpack
-
+    msgpack: Any = import_module("msgpack")  # it has no types
     for section in elf.iter_sections():
         if section["sh_type"] != "SHT_NOTE":
             continue
         for note in section.iter_notes():
             if note["n_type"] in (_NOTE_TYPE, "NT_AMDGPU_METADATA"):
-                tree = msgpack.unpackb(note["n_descdata"])
+                tree: Mapping[str, Any] = msgpack.unpackb(note["n_descdata"])
                 return _argument_list(tree.get("amdhsa.kernels", []), kernel)
     return ()
 
@@ -185,7 +185,7 @@ def _lines(elf: Any) -> tuple[tuple[int, str], ...]:
 def _rows(program: Any) -> list[tuple[int, str]]:
     files = program["file_entry"]
     first = 0 if program["version"] >= 5 else 1  # DWARF 5 counts files from 0
-    rows = []
+    rows: list[tuple[int, str]] = []
     for entry in program.get_entries():
         state = entry.state
         if state is None:

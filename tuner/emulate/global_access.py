@@ -19,6 +19,7 @@ from mxtune.tuner.emulate.widths import Width, width_of
 Run = Callable[[Wave], None]
 _OFFSET_BITS = 13
 _SCALAR_OFFSET_BITS = 21
+_ZERO = 128  # the operand that is the constant 0
 
 
 def build_global(instruction: Instruction) -> Run:
@@ -118,10 +119,8 @@ def build_scalar_memory(instruction: Instruction) -> Run:
     fields, pc, count = instruction.fields, instruction.pc, int(match[1] or 1)
     base, to = fields["sbase"] * 2, fields["sdata"]
     fixed = signed(fields["offset"], _SCALAR_OFFSET_BITS) if fields["imm"] else 0
-    if fields["soffset_en"]:
-        more = scalar(fields["soffset"])
-    else:
-        more = (lambda _: 0) if fields["imm"] else scalar(fields["offset"] & 127)
+    beside = fields["soffset"] if fields["soffset_en"] else fields["offset"] & 127
+    more = scalar(beside) if fields["soffset_en"] or not fields["imm"] else scalar(_ZERO)
 
     def run(wave: Wave) -> None:
         address = wave.scalar64(base) + fixed + more(wave)

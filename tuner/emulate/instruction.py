@@ -79,9 +79,9 @@ def _decoded(data: bytes) -> Instruction:
     number = int.from_bytes(data[:size], "little")
     kind = type(raw).__name__.replace("_LIT", "").replace("VOP3_SDST", "VOP3")
     name = re.sub(r"_E(32|64)$", "", raw.op.name)
-    fields = {
-        field: number >> part.lo & ((1 << (part.hi - part.lo + 1)) - 1)
-        for field, part in type(raw)._fields
+    layout: list[tuple[str, Any]] = raw._fields
+    fields: dict[str, int] = {
+        field: number >> part.lo & ((1 << (part.hi - part.lo + 1)) - 1) for field, part in layout
     }
     literal = int.from_bytes(data[size - 4 : size], "little")
     return _with_registers(raw, Instruction(0, size, name, kind, fields, literal, 0, 0))

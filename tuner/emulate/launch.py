@@ -197,7 +197,7 @@ def _start(
     poison: Poison,
 ) -> list[Wave]:
     lds = Lds(launch.code.lds_bytes + launch.dynamic_lds_bytes, poison.lds)
-    group = []
+    group: list[Wave] = []
     for index in range(-(-launch.threads // LANES)):
         wave = Wave(memory, lds, poison, index, number)
         wave.origin = launch.code.entry

@@ -84,7 +84,8 @@ class Memory:
 
         Returns an address that another workgroup has stored something else to, or None.
         """
-        at = (addresses - BASE)[:, None] + np.arange(data.shape[1])
+        count: int = data.shape[1]
+        at: Addresses = (addresses - BASE)[:, None] + np.arange(count)
         owner = self._stored_by[at]
         clash = (owner != _NOBODY) & (owner != workgroup) & (self._bytes[at] != data)
         self._bytes[at], self._stored_by[at] = data, workgroup
