@@ -123,7 +123,8 @@ def _transposed(data: Bytes, bits: int) -> Bytes:
     if bits == 4:
         nibbles = np.stack([data & 15, data >> 4], axis=2).reshape(4, 16, 16)
         turned = nibbles.transpose(0, 2, 1).reshape(64, 8, 2)
-        return (turned[..., 0] | turned[..., 1] << 4).astype(np.uint8)
+        packed: Bytes = (turned[..., 0] | turned[..., 1] << 4).astype(np.uint8)
+        return packed
     values = np.ascontiguousarray(data).view(np.uint8 if bits == 8 else np.uint16)
     turned = values.reshape(4, -1, 16).transpose(0, 2, 1)
     return np.ascontiguousarray(turned).reshape(64, -1).view(np.uint8)
