@@ -87,7 +87,7 @@ def test_two_sweeps_into_one_folder_lose_and_tear_nothing(  # BL-050
     ]
 
 
-KINDS = (("screen", 2), ("check", 1))
+KINDS = (("screen", 2), ("check", 1), ("emulate", 1))
 
 
 def shape_of(shape: Shape) -> tuple[int, int, int]:
