@@ -30,6 +30,7 @@ class Device:
     backend: str  # hip or cuda, as Triton calls its target
     warp_size: int
     compute_units: int
+    xcds: int  # chiplets that programs go to in turn, each with an L2 of its own
     lds_bytes: int  # the most one workgroup can have
     l2_bytes: int
     flush_bytes: int  # writing this much leaves nothing of the operands in any cache
@@ -80,5 +81,6 @@ _MODELLED_LIKE = {"hip": "gfx950", "cuda": "sm_90"}
 
 def device_from(values: Mapping[str, Any]) -> Device:
     """Build a device from plain values, as in a description or in a store."""
-    plain: dict[str, Any] = {**values, "pace": Pace(**values["pace"])}
+    older = {"xcds": 1}  # what stores made before it was counted lack
+    plain: dict[str, Any] = {**older, **values, "pace": Pace(**values["pace"])}
     return Device(**plain)

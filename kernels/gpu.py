@@ -87,6 +87,7 @@ def _generic(gpu: Properties) -> Device:
         backend=gpu.backend,
         warp_size=gpu.warp_size or (64 if gpu.backend == "hip" else 32),
         compute_units=units,
+        xcds=1,
         lds_bytes=gpu.lds_bytes or _LDS_BYTES,
         l2_bytes=gpu.l2_bytes,
         flush_bytes=max(2 * gpu.l2_bytes, _FLUSH_BYTES),

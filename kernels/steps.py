@@ -1,110 +1,87 @@
-"""The kernel launches that Triton families are made of, as data."""
+"""The kernel launches that multiply, as data."""
 
 from collections.abc import Mapping
 from math import prod
 
 from mxtune.configs.routes import Config, Value
 from mxtune.configs.shapes import SCALE_BLOCK, Shape
-from mxtune.kernels.family import BYTES, Buffer, Dtype, Problem, Step, Work
-from mxtune.kernels.layouts import padded_scales
+from mxtune.kernels.family import BYTES, Buffer, Plan, Problem, Step, Work
+from mxtune.kernels.operands import (
+    operand_a,
+    operand_c,
+    plain_codes,
+    rounded_a,
+    scales_a,
+    scales_b,
+    total,
+)
+from mxtune.kernels.quantise_steps import converts_words, in_bf16, quantised
 from mxtune.kernels.tiles import ceil_div, split_blocks
 
+_ZEROED = 4096  # values a program zeroes
 _CODE_BYTES = 0.5 + 1 / SCALE_BLOCK  # of one MXFP4 value, its share of the scale included
 
 
-def operand_a(problem: Problem) -> Buffer:
-    """A as the caller holds it: bf16 [M, K], any strides."""
-    shape, view = problem.shape, problem.a
-    extent = (shape.m - 1) * abs(view.row) + (shape.k - 1) * abs(view.column) + 1
-    return Buffer("a", "bf16", (shape.m, shape.k), view.aligned, extent)
-
-
-def operand_c(problem: Problem) -> Buffer:
-    """C: bf16 [M, N], rows at any distance."""
-    shape, view = problem.shape, problem.c
-    extent = (shape.m - 1) * abs(view.row) + shape.n
-    return Buffer("c", "bf16", (shape.m, shape.n), view.aligned, extent)
-
-
-def plain_codes(name: str, rows: int, shape: Shape) -> Buffer:
-    """Packed codes uint8 [rows, K/2]."""
-    return Buffer(name, "u8", (rows, shape.k // 2))
-
-
-def scales_b(shape: Shape) -> Buffer:
-    """Scales of B in the shuffled layout."""
-    return Buffer("b_scales_shuffled", "u8", padded_scales(shape.n, shape.k // SCALE_BLOCK))
-
-
-def quantise_step(config: Config, problem: Problem) -> Step:
-    """Quantise A into the workspaces a_codes [M, K/2] and a_scales [M, K/32]."""
+def gemm_step(config: Config, problem: Problem, out: Buffer, *, atomic: bool = False) -> Step:
+    """Multiply quantised A by B into ``out``: C, partial sums, or with ``atomic`` their total."""
     shape = problem.shape
-    rows, columns = config.number("quant_m"), config.number("quant_k")
-    grid = (ceil_div(shape.m, rows), ceil_div(shape.k, columns))
-    a = operand_a(problem)
-    values = shape.m * shape.k
-    return Step(
-        name="quantise",
-        kernel="quantise:quantise",
-        grid=grid,
-        buffers={
-            "a_ptr": a,
-            "codes_ptr": plain_codes("a_codes", shape.m, shape),
-            "scales_ptr": Buffer("a_scales", "u8", (shape.m, shape.k // SCALE_BLOCK)),
-        },
-        integers={
-            "M": shape.m,
-            "K": shape.k,
-            "stride_am": problem.a.row,
-            "stride_ak": problem.a.column,
-            "stride_qm": shape.k // 2,
-            "scale_width": shape.k // SCALE_BLOCK,
-        },
-        constants={"BLOCK_M": rows, "BLOCK_K": columns, "SHUFFLED": False, "WIDE": a.wide},
-        options={"num_warps": config.number("quant_warps"), "num_stages": 1},
-        work=Work(grid[0] * grid[1], 1, 0, 2.0 * rows * columns, rows * columns, 0, 2.6 * values),
-    )
-
-
-def gemm_step(config: Config, problem: Problem, out: Buffer, splits: int) -> Step:
-    """Multiply a_codes by B into ``out``, [M, N] or [splits, M, N]."""
-    shape = problem.shape
-    m, n, k = _tile(config)
-    tiles = ceil_div(shape.m, m) * ceil_div(shape.n, n)
-    blocks = ceil_div(shape.k, k) if splits == 1 else split_blocks(config, shape)
-    codes, weight, scales = (
-        plain_codes("a_codes", shape.m, shape),
-        plain_codes("b", shape.n, shape),
-        scales_b(shape),
-    )
+    codes, beside = _operand_of_gemm(config, shape)
+    tiles, splits, blocks = _shares(config, shape)
     return Step(
         name="gemm",
         kernel="gemm:gemm",
         grid=(tiles, splits),
         buffers={
             "a_ptr": codes,
-            "a_scales_ptr": Buffer("a_scales", "u8", (shape.m, shape.k // SCALE_BLOCK)),
-            "b_ptr": weight,
-            "b_scales_ptr": scales,
+            "a_scales_ptr": beside,
+            **_weight_buffers(config, shape),
             "c_ptr": out,
         },
         integers={
-            "M": shape.m,
-            "N": shape.n,
-            "K": shape.k,
             "stride_am": shape.k // 2,
-            "stride_as": shape.k // SCALE_BLOCK,
-            "stride_bn": shape.k // 2,
-            "scale_width": scales.shape[1],
-            "stride_cm": problem.c.row if splits == 1 else shape.n,
-            "stride_cs": 0 if splits == 1 else shape.m * shape.n,
-            "split_blocks": blocks,
+            "stride_as": beside.shape[1],
+            **_tile_integers(problem, out, blocks),
         },
-        constants=_tile_constants(config, shape)
-        | {"WIDE_A": codes.wide, "WIDE_B": weight.wide, "WIDE_C": out.wide},
+        constants=_tile_constants(config, problem, out, atomic=atomic) | {"WIDE_A": codes.wide},
         options=_launch(config),
         work=_gemm_work(config, shape, tiles * splits, blocks, out),
     )
+
+
+def _operand_of_gemm(config: Config, shape: Shape) -> tuple[Buffer, Buffer]:
+    """Return the quantised A: codes and scales, or even and odd values."""
+    if in_bf16(config):
+        return rounded_a(shape)
+    return plain_codes("a_codes", shape.m, shape), scales_a(shape)
+
+
+def _shares(config: Config, shape: Shape) -> tuple[int, int, int]:
+    """Return the tiles of C, the splits of K, and the blocks of K that a split has."""
+    m, n, k = _tile(config)
+    tiles = ceil_div(shape.m, m) * ceil_div(shape.n, n)
+    if "split_k" not in config:
+        return tiles, 1, ceil_div(shape.k, k)
+    return tiles, config.number("split_k"), split_blocks(config, shape)
+
+
+def _weight_buffers(config: Config, shape: Shape) -> dict[str, Buffer]:
+    name = "b" if config.text("weights") == "plain" else "b_shuffled"
+    return {"b_ptr": plain_codes(name, shape.n, shape), "b_scales_ptr": scales_b(shape)}
+
+
+def _tile_integers(problem: Problem, out: Buffer, blocks: int) -> dict[str, int]:
+    shape = problem.shape
+    whole = out.name == "c"
+    return {
+        "M": shape.m,
+        "N": shape.n,
+        "K": shape.k,
+        "stride_bn": shape.k // 2,
+        "scale_width": scales_b(shape).shape[1],
+        "stride_cm": problem.c.row if whole else shape.n,
+        "stride_cs": shape.m * shape.n if len(out.shape) == 3 and out.shape[0] > 1 else 0,
+        "split_blocks": blocks,
+    }
 
 
 def _gemm_work(config: Config, shape: Shape, programs: int, iterations: int, out: Buffer) -> Work:
@@ -121,51 +98,67 @@ def _gemm_work(config: Config, shape: Shape, programs: int, iterations: int, out
     )
 
 
-def fused_step(config: Config, problem: Problem) -> Step:
-    """Multiply bf16 A, quantised on the way, by B into C."""
+def fused_step(config: Config, problem: Problem, out: Buffer, *, atomic: bool = False) -> Step:
+    """Multiply bf16 A, quantised on the way, by B into ``out``, as `gemm_step` does."""
     shape = problem.shape
-    m, n, _ = _tile(config)
-    tiles = ceil_div(shape.m, m) * ceil_div(shape.n, n)
-    a, c, weight, scales = (
-        operand_a(problem),
-        operand_c(problem),
-        plain_codes("b", shape.n, shape),
-        scales_b(shape),
-    )
+    a = operand_a(problem)
+    tiles, splits, blocks = _shares(config, shape)
     return Step(
         name="fused",
         kernel="fused:fused",
-        grid=(tiles, 1),
-        buffers={"a_ptr": a, "b_ptr": weight, "b_scales_ptr": scales, "c_ptr": c},
+        grid=(tiles, splits),
+        buffers={"a_ptr": a, **_weight_buffers(config, shape), "c_ptr": out},
         integers={
-            "M": shape.m,
-            "N": shape.n,
-            "K": shape.k,
             "stride_am": problem.a.row,
             "stride_ak": problem.a.column,
-            "stride_bn": shape.k // 2,
-            "scale_width": scales.shape[1],
-            "stride_cm": problem.c.row,
+            **_tile_integers(problem, out, blocks),
         },
-        constants=_tile_constants(config, shape)
-        | {"WIDE_A": a.wide, "WIDE_B": weight.wide, "WIDE_C": c.wide},
+        constants=_tile_constants(config, problem, out, atomic=atomic)
+        | {"WIDE_A": a.wide, "HARDWARE": converts_words(config, problem)},
         options=_launch(config),
-        work=_fused_work(config, shape, tiles),
+        work=_fused_work(config, shape, tiles * splits, blocks, out),
     )
 
 
-def _fused_work(config: Config, shape: Shape, programs: int) -> Work:
+def fused_atomic_plan(config: Config, problem: Problem) -> Plan:
+    """Zero a total, let every split of the fused kernel add to it, and round it to C."""
+    sums = total(problem.shape)
+    steps = (
+        zero_step(sums),
+        fused_step(config, problem, sums, atomic=True),
+        reduce_step(config, problem, sums),
+    )
+    return Plan(steps, deterministic=False)
+
+
+def _fused_work(config: Config, shape: Shape, programs: int, iterations: int, out: Buffer) -> Work:
     m, n, k = _tile(config)
     return Work(
         programs=programs,
-        iterations=ceil_div(shape.k, k),
+        iterations=iterations,
         flops=2.0 * m * n * k,
         load_bytes=(2 * m + _CODE_BYTES * n) * k,
-        quantised=m * k,
+        quantised=quantised(config, m * k),
         multiplied=(m + n) * k,
         unique_bytes=2.0 * shape.m * shape.k
         + _CODE_BYTES * shape.n * shape.k
-        + 2.0 * shape.m * shape.n,
+        + float(prod(out.shape) * BYTES[out.dtype]),
+    )
+
+
+def zero_step(sums: Buffer) -> Step:
+    """Fill ``sums`` with zeros."""
+    count = sums.elements
+    grid = (ceil_div(count, _ZEROED), 1)
+    return Step(
+        name="zero",
+        kernel="zero:zero",
+        grid=grid,
+        buffers={"sums_ptr": sums},
+        integers={"count": count},
+        constants={"BLOCK": _ZEROED, "WIDE": sums.wide},
+        options={"num_warps": 4, "num_stages": 1},
+        work=Work(grid[0], 1, 0, 0, 0, 0, 4.0 * count),
     )
 
 
@@ -207,24 +200,27 @@ def reduce_step(config: Config, problem: Problem, partials: Buffer) -> Step:
     )
 
 
-def partials(config: Config, shape: Shape) -> Buffer:
-    """Workspace of the partial sums of a split K."""
-    dtype: Dtype = "fp32" if config.text("partial_dtype") == "fp32" else "bf16"
-    return Buffer("partials", dtype, (config.number("split_k"), shape.m, shape.n))
-
-
 def _tile(config: Config) -> tuple[int, int, int]:
     return config.number("BLOCK_M"), config.number("BLOCK_N"), config.number("BLOCK_K")
 
 
-def _tile_constants(config: Config, shape: Shape) -> dict[str, Value | bool]:
+def _tile_constants(
+    config: Config, problem: Problem, out: Buffer, *, atomic: bool
+) -> dict[str, Value | bool]:
+    shape, remap = problem.shape, config.number("xcd_remap")
     return {
         "BLOCK_M": config.number("BLOCK_M"),
         "BLOCK_N": config.number("BLOCK_N"),
         "BLOCK_K": config.number("BLOCK_K"),
         "GROUP_M": config.number("group_m"),
+        "XCDS": problem.device.xcds if remap else 1,
         "EVEN_K": shape.k % config.number("BLOCK_K") == 0,
         "CACHE": config.text("cache_modifier"),
+        "SHUFFLED": config.text("weights") == "shuffled",
+        "WIDE_B": plain_codes("b", shape.n, shape).wide,
+        "WIDE_C": out.wide,
+        "ATOMIC": atomic,
+        "BF16": in_bf16(config),
     }
 
 

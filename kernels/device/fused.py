@@ -3,48 +3,86 @@
 import triton
 import triton.language as tl
 
-from mxtune.kernels.device.mxfp4 import load_shuffled_scales, quantise_tile
-from mxtune.kernels.device.tile import rows_of, store_tile, tile_of
+from mxtune.kernels.device.bf16 import along_rows, even_values, odd_values
+from mxtune.kernels.device.hardware import quantise_words
+from mxtune.kernels.device.mxfp4 import quantise_tile
+from mxtune.kernels.device.tile import INTERPRETED, rows_of, store_tile, tile_of
+from mxtune.kernels.device.weights import codes_at, load_codes, load_scales
 
 
 @triton.jit
 def fused(
     a_ptr, b_ptr, b_scales_ptr, c_ptr,
-    M, N, K, stride_am, stride_ak, stride_bn, scale_width, stride_cm,
+    M, N, K, stride_am, stride_ak, stride_bn, scale_width, stride_cm, stride_cs, split_blocks,
     BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr, GROUP_M: tl.constexpr,
-    EVEN_K: tl.constexpr, WIDE_A: tl.constexpr, WIDE_B: tl.constexpr, WIDE_C: tl.constexpr,
-    CACHE: tl.constexpr,
+    XCDS: tl.constexpr, EVEN_K: tl.constexpr, WIDE_A: tl.constexpr, WIDE_B: tl.constexpr,
+    WIDE_C: tl.constexpr, CACHE: tl.constexpr, SHUFFLED: tl.constexpr, HARDWARE: tl.constexpr,
+    ATOMIC: tl.constexpr, BF16: tl.constexpr,
 ):  # fmt: skip
-    """C = mxfp4(A) @ B.T, one tile of C a program; every program quantises the rows it needs.
+    """C = mxfp4(A) @ B.T over the blocks of K that belong to program_id(1), a tile a program.
 
-    a  bf16 [M, K], strides in elements, any      c  bf16 [M, N], row stride ``stride_cm``
-    b  uint8 [N, K/2] packed codes                b_scales  uint8 [ceil256(N), scale_width] shuffled
-    EVEN_K: BLOCK_K divides K
+    Every program quantises the rows it needs.
+
+    a  bf16 [M, K], strides in elements, any; HARDWARE: rows of pairs that lie on 4 bytes
+    b  uint8 [N, K/2] packed codes, plain or SHUFFLED
+    b_scales  uint8 [ceil256(N), scale_width] shuffled
+    c  bf16 or fp32 [splits, M, N], strides ``stride_cs`` and ``stride_cm`` in elements; ATOMIC adds
+    BF16: both operands become bf16 in registers and are multiplied as such
+    split_blocks  blocks of BLOCK_K that one split multiplies; EVEN_K: BLOCK_K divides K
     """
-    tile_m, tile_n = tile_of(tl.program_id(0), M, N, BLOCK_M, BLOCK_N, GROUP_M)
+    WORDS: tl.constexpr = HARDWARE and not INTERPRETED
+    tile_m, tile_n = tile_of(tl.program_id(0), M, N, BLOCK_M, BLOCK_N, GROUP_M, XCDS)
+    split = tl.program_id(1)
+    first = split * split_blocks
+    last = tl.minimum(first + split_blocks, tl.cdiv(K, BLOCK_K))
     row_a = rows_of(tile_m, M, BLOCK_M, WIDE_A)
-    row_b = rows_of(tile_n, N, BLOCK_N, WIDE_B)
-    column = tl.arange(0, BLOCK_K)
-    byte = tl.arange(0, BLOCK_K // 2)
-    acc = tl.zeros((BLOCK_M, BLOCK_N), dtype=tl.float32)
-    for step in range(0, tl.cdiv(K, BLOCK_K)):
-        at_column = step * BLOCK_K + column
-        at_byte = step * (BLOCK_K // 2) + byte
+    if WORDS:
+        column = tl.arange(0, BLOCK_K // 2)
+        a_at = row_a[:, None] * (stride_am // 2) + column[None, :]
+        a_ptr = a_ptr.to(tl.pointer_type(tl.uint32), bitcast=True) + first * (BLOCK_K // 2)
+    else:
+        column = tl.arange(0, BLOCK_K)
         if WIDE_A:
-            a_at = a_ptr + row_a[:, None] * stride_am + at_column.to(tl.int64)[None, :] * stride_ak
+            a_at = row_a[:, None] * stride_am + column.to(tl.int64)[None, :] * stride_ak
+            a_ptr += first.to(tl.int64) * BLOCK_K * stride_ak
         else:
-            a_at = a_ptr + row_a[:, None] * stride_am + at_column[None, :] * stride_ak
-        b_at = b_ptr + row_b[None, :] * stride_bn + at_byte[:, None]
-        if EVEN_K:
-            a = tl.load(a_at)
-            b = tl.load(b_at, cache_modifier=CACHE)
+            a_at = row_a[:, None] * stride_am + column[None, :] * stride_ak
+            a_ptr += first * BLOCK_K * stride_ak
+    b_at = codes_at(tile_n, N, stride_bn, BLOCK_N, BLOCK_K, SHUFFLED, WIDE_B)
+    STEP_B: tl.constexpr = BLOCK_K * 8 if SHUFFLED else BLOCK_K // 2
+    b_ptr += first * STEP_B
+    acc = tl.zeros((BLOCK_M, BLOCK_N), dtype=tl.float32)
+    for step in range(first, last):
+        left = K - step * BLOCK_K
+        b = load_codes(b_ptr, b_at, left, BLOCK_N, BLOCK_K, EVEN_K, SHUFFLED, CACHE)
+        b_scale = load_scales(
+            b_scales_ptr, tile_n, step, scale_width, BLOCK_N, BLOCK_K, EVEN_K, SHUFFLED, CACHE
+        )
+        b_ptr += STEP_B
+        if WORDS:
+            if EVEN_K:
+                words = tl.load(a_ptr + a_at)
+            else:
+                words = tl.load(a_ptr + a_at, mask=column[None, :] < left // 2, other=0)
+            codes, a_scale = quantise_words(words, BLOCK_M, BLOCK_K)
+            a_ptr += BLOCK_K // 2
         else:
-            a = tl.load(a_at, mask=at_column[None, :] < K, other=0.0)
-            b = tl.load(b_at, mask=at_byte[:, None] < K // 2, other=0, cache_modifier=CACHE)
-        codes, a_scale = quantise_tile(a, BLOCK_M, BLOCK_K)
-        b_scale = load_shuffled_scales(
-            b_scales_ptr, tile_n * BLOCK_N, step * (BLOCK_K // 32), scale_width,
-            BLOCK_N, BLOCK_K // 32, CACHE,
-        )  # fmt: skip
-        acc = tl.dot_scaled(codes, a_scale, "e2m1", b, b_scale, "e2m1", acc)
-    store_tile(c_ptr, acc, tile_m, tile_n, M, N, stride_cm, BLOCK_M, BLOCK_N, WIDE_C)
+            if EVEN_K:
+                a = tl.load(a_ptr + a_at)
+            else:
+                a = tl.load(a_ptr + a_at, mask=column[None, :] < left, other=0.0)
+            codes, a_scale = quantise_tile(a, BLOCK_M, BLOCK_K)
+            a_ptr += BLOCK_K * stride_ak
+        if BF16:
+            rows = along_rows(a_scale, BLOCK_M, BLOCK_K)
+            columns = along_rows(b_scale, BLOCK_N, BLOCK_K).trans(1, 0)
+            acc = tl.dot(even_values(codes) * rows, even_values(b) * columns, acc)
+            acc = tl.dot(odd_values(codes) * rows, odd_values(b) * columns, acc)
+        else:
+            acc = tl.dot_scaled(codes, a_scale, "e2m1", b, b_scale, "e2m1", acc)
+    if WIDE_C:
+        split = split.to(tl.int64)
+    store_tile(
+        c_ptr + split * stride_cs, acc, tile_m, tile_n, M, N, stride_cm,
+        BLOCK_M, BLOCK_N, WIDE_C, ATOMIC,
+    )  # fmt: skip

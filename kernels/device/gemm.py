@@ -3,8 +3,9 @@
 import triton
 import triton.language as tl
 
-from mxtune.kernels.device.mxfp4 import load_shuffled_scales
+from mxtune.kernels.device.bf16 import along_rows, even_values, odd_values, operand
 from mxtune.kernels.device.tile import rows_of, store_tile, tile_of
+from mxtune.kernels.device.weights import codes_at, load_codes, load_scales
 
 
 @triton.jit
@@ -12,46 +13,60 @@ def gemm(
     a_ptr, a_scales_ptr, b_ptr, b_scales_ptr, c_ptr,
     M, N, K, stride_am, stride_as, stride_bn, scale_width, stride_cm, stride_cs, split_blocks,
     BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr, GROUP_M: tl.constexpr,
-    EVEN_K: tl.constexpr, WIDE_A: tl.constexpr, WIDE_B: tl.constexpr, WIDE_C: tl.constexpr,
-    CACHE: tl.constexpr,
+    XCDS: tl.constexpr, EVEN_K: tl.constexpr, WIDE_A: tl.constexpr, WIDE_B: tl.constexpr,
+    WIDE_C: tl.constexpr, CACHE: tl.constexpr, SHUFFLED: tl.constexpr, ATOMIC: tl.constexpr,
+    BF16: tl.constexpr,
 ):  # fmt: skip
     """C = A @ B.T over the blocks of K that belong to program_id(1).
 
     a         uint8 [M, K/2] packed codes         a_scales  uint8 [M, K/32] plain
-    b         uint8 [N, K/2] packed codes         b_scales  uint8 [ceil256(N), scale_width] shuffled
-    c         bf16 or fp32 [splits, M, N], strides ``stride_cs`` and ``stride_cm`` in elements
+              BF16: both are the values in bf16, [2, M, K/2], even and odd ones along K
+    b         uint8 [N, K/2] packed codes, plain or SHUFFLED
+    b_scales  uint8 [ceil256(N), scale_width] shuffled
+    c         bf16 or fp32 [splits, M, N], strides ``stride_cs`` and ``stride_cm`` in elements;
+              ATOMIC adds to it
     split_blocks  blocks of BLOCK_K that one split multiplies; EVEN_K: BLOCK_K divides K
     """
-    tile_m, tile_n = tile_of(tl.program_id(0), M, N, BLOCK_M, BLOCK_N, GROUP_M)
+    tile_m, tile_n = tile_of(tl.program_id(0), M, N, BLOCK_M, BLOCK_N, GROUP_M, XCDS)
     split = tl.program_id(1)
-    row_a = rows_of(tile_m, M, BLOCK_M, WIDE_A)
-    row_b = rows_of(tile_n, N, BLOCK_N, WIDE_B)
-    byte = tl.arange(0, BLOCK_K // 2)
-    block = tl.arange(0, BLOCK_K // 32)
-    acc = tl.zeros((BLOCK_M, BLOCK_N), dtype=tl.float32)
     first = split * split_blocks
     last = tl.minimum(first + split_blocks, tl.cdiv(K, BLOCK_K))
+    row_a = rows_of(tile_m, M, BLOCK_M, WIDE_A)
+    PER: tl.constexpr = 2 if BF16 else 32  # values along K for each that is loaded beside A
+    byte = tl.arange(0, BLOCK_K // 2)
+    beside = tl.arange(0, BLOCK_K // PER)
+    a_at = row_a[:, None] * stride_am + byte[None, :]
+    s_at = row_a[:, None] * stride_as + beside[None, :]
+    b_at = codes_at(tile_n, N, stride_bn, BLOCK_N, BLOCK_K, SHUFFLED, WIDE_B)
+    STEP_B: tl.constexpr = BLOCK_K * 8 if SHUFFLED else BLOCK_K // 2
+    a_ptr += first * (BLOCK_K // 2)
+    a_scales_ptr += first * (BLOCK_K // PER)
+    b_ptr += first * STEP_B
+    acc = tl.zeros((BLOCK_M, BLOCK_N), dtype=tl.float32)
     for step in range(first, last):
-        at_byte = step * (BLOCK_K // 2) + byte
-        at_block = step * (BLOCK_K // 32) + block
-        a_at = a_ptr + row_a[:, None] * stride_am + at_byte[None, :]
-        s_at = a_scales_ptr + row_a[:, None] * stride_as + at_block[None, :]
-        b_at = b_ptr + row_b[None, :] * stride_bn + at_byte[:, None]
+        left = K - step * BLOCK_K
         if EVEN_K:
-            a = tl.load(a_at)
-            a_scale = tl.load(s_at)
-            b = tl.load(b_at, cache_modifier=CACHE)
+            a = tl.load(a_ptr + a_at)
+            a_scale = tl.load(a_scales_ptr + s_at)
         else:
-            a = tl.load(a_at, mask=at_byte[None, :] < K // 2, other=0)
-            a_scale = tl.load(s_at, mask=at_block[None, :] < K // 32, other=0)
-            b = tl.load(b_at, mask=at_byte[:, None] < K // 2, other=0, cache_modifier=CACHE)
-        b_scale = load_shuffled_scales(
-            b_scales_ptr, tile_n * BLOCK_N, step * (BLOCK_K // 32), scale_width,
-            BLOCK_N, BLOCK_K // 32, CACHE,
-        )  # fmt: skip
-        acc = tl.dot_scaled(a, a_scale, "e2m1", b, b_scale, "e2m1", acc)
+            a = tl.load(a_ptr + a_at, mask=byte[None, :] < left // 2, other=0)
+            a_scale = tl.load(a_scales_ptr + s_at, mask=beside[None, :] < left // PER, other=0)
+        b = load_codes(b_ptr, b_at, left, BLOCK_N, BLOCK_K, EVEN_K, SHUFFLED, CACHE)
+        b_scale = load_scales(
+            b_scales_ptr, tile_n, step, scale_width, BLOCK_N, BLOCK_K, EVEN_K, SHUFFLED, CACHE
+        )
+        a_ptr += BLOCK_K // 2
+        a_scales_ptr += BLOCK_K // PER
+        b_ptr += STEP_B
+        if BF16:
+            factor = along_rows(b_scale, BLOCK_N, BLOCK_K).trans(1, 0)
+            acc = tl.dot(operand(a), even_values(b) * factor, acc)
+            acc = tl.dot(operand(a_scale), odd_values(b) * factor, acc)
+        else:
+            acc = tl.dot_scaled(a, a_scale, "e2m1", b, b_scale, "e2m1", acc)
     if WIDE_C:
         split = split.to(tl.int64)
     store_tile(
-        c_ptr + split * stride_cs, acc, tile_m, tile_n, M, N, stride_cm, BLOCK_M, BLOCK_N, WIDE_C
-    )
+        c_ptr + split * stride_cs, acc, tile_m, tile_n, M, N, stride_cm,
+        BLOCK_M, BLOCK_N, WIDE_C, ATOMIC,
+    )  # fmt: skip

@@ -20,10 +20,21 @@ def to_bf16(x):
 
 
 @triton.jit
-def tile_of(pid, M, N, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, GROUP_M: tl.constexpr):
-    """Tile (m, n) of program ``pid``: GROUP_M tiles along M come before the next along N."""
+def tile_of(
+    pid, M, N,
+    BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, GROUP_M: tl.constexpr, XCDS: tl.constexpr,
+):  # fmt: skip
+    """Tile (m, n) of program ``pid``: GROUP_M tiles along M come before the next along N.
+
+    Programs go to the XCDs of a GPU in turn; with XCDS of them, each gets a run of neighbours.
+    """
     tiles_m = tl.cdiv(M, BLOCK_M)
     tiles_n = tl.cdiv(N, BLOCK_N)
+    if XCDS > 1:
+        share = tiles_m * tiles_n // XCDS
+        larger = tiles_m * tiles_n % XCDS
+        xcd = pid % XCDS
+        pid = xcd * share + tl.minimum(xcd, larger) + pid // XCDS
     if GROUP_M == 1:
         return pid // tiles_n, pid % tiles_n
     group = pid // (GROUP_M * tiles_n)
@@ -48,14 +59,20 @@ def rows_of(tile, extent, BLOCK: tl.constexpr, WIDE: tl.constexpr):
 @triton.jit
 def store_tile(
     c_ptr, acc, tile_m, tile_n, M, N, stride_cm,
-    BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, WIDE: tl.constexpr,
+    BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, WIDE: tl.constexpr, ATOMIC: tl.constexpr,
 ):  # fmt: skip
-    """Store acc fp32 [BLOCK_M, BLOCK_N] as C, bf16 or fp32 [M, N], row stride ``stride_cm``."""
+    """Store acc fp32 [BLOCK_M, BLOCK_N] as C, bf16 or fp32 [M, N], row stride ``stride_cm``.
+
+    ATOMIC adds it to C, fp32, instead.
+    """
     row = tile_m * BLOCK_M + tl.arange(0, BLOCK_M)
     column = tile_n * BLOCK_N + tl.arange(0, BLOCK_N)
     inside = (row[:, None] < M) & (column[None, :] < N)
     if WIDE:
         row = row.to(tl.int64)
     offset = row[:, None] * stride_cm + column[None, :]
-    result = to_bf16(acc) if c_ptr.dtype.element_ty == tl.bfloat16 else acc
-    tl.store(c_ptr + offset, result, mask=inside)
+    if ATOMIC:
+        tl.atomic_add(c_ptr + offset, acc, mask=inside, sem="relaxed")
+    else:
+        result = to_bf16(acc) if c_ptr.dtype.element_ty == tl.bfloat16 else acc
+        tl.store(c_ptr + offset, result, mask=inside)

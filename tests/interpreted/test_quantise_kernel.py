@@ -12,7 +12,7 @@ from mxtune.configs.shapes import Shape
 from mxtune.kernels import formats, layouts
 from mxtune.kernels.build import arguments, kernel_function
 from mxtune.kernels.family import Problem, Step, View
-from mxtune.kernels.steps import quantise_step
+from mxtune.kernels.quantise_steps import quantise_step
 
 UNTOUCHED = 0x7F
 
