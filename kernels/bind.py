@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any
 from mxtune.configs.errors import ConfigError, MissingError, NoRouteError
 from mxtune.configs.routes import Route
 from mxtune.configs.shapes import Shape
+from mxtune.kernels.aiter import bound_call
 from mxtune.kernels.build import arguments, build, kernel_function, require_triton, version_pair
-from mxtune.kernels.family import WEIGHT, Buffer, Plan, Problem, Step
+from mxtune.kernels.family import WEIGHT, Buffer, Call, Plan, Problem, Step
 from mxtune.kernels.registry import brief, checked_route, family
 from mxtune.kernels.weight import Mxfp4Weight
 
@@ -47,8 +48,8 @@ class Launch:
 def bind(route: Route, problem: Problem, weight: Mxfp4Weight) -> Launch:
     """Compile ``route`` for ``problem`` and fix every argument but A and C.
 
-    Raises NoRouteError if the route is not legal for the problem, MissingError for a Triton that
-    cannot run it.
+    Raises NoRouteError if the route is not legal for the problem, MissingError for a Triton or an
+    AITER that cannot run it.
     """
     route = checked_route(route)
     plan = planned(route, problem)
@@ -58,8 +59,13 @@ def bind(route: Route, problem: Problem, weight: Mxfp4Weight) -> Launch:
         if any(name == b.name for step in plan.steps for b in step.buffers.values())
     }
     workspaces = {buffer.name: _empty(buffer, weight.device) for buffer in plan.workspaces}
-    make = _interpreted_call if interpreting() else _compiled_call
-    calls = tuple(make(step, problem, tensors | workspaces) for step in plan.steps)
+    own = _interpreted_call if interpreting() else _compiled_call
+    calls = tuple(
+        bound_call(step, tensors | workspaces)
+        if isinstance(step, Call)
+        else own(step, problem, tensors | workspaces)
+        for step in plan.steps
+    )
     return Launch(problem.shape, calls, workspaces, plan)
 
 

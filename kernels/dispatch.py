@@ -41,7 +41,8 @@ class Dispatcher:
     """Computes C = mxfp4(A) @ B.T by the route that a table has for the shape.
 
     Lookup: the exact shape; the nearest M of the same (N, K); the table's default; a family that is
-    legal for everything. A route that is not legal for the shape is passed over.
+    legal for everything. A route that is not legal for the shape, or whose family cannot run here,
+    is passed over.
     """
 
     def __init__(self, table: RouteTable | None) -> None:
@@ -78,7 +79,7 @@ class Dispatcher:
             why = f"the table is for {self._table.device.arch}, this is {device.arch}"
             return Choice(fallback_route(shape), f"always legal: {why}")
         for route, why in self._steps(shape):
-            if family(route.family).legality(route.config, shape, device).grade != "illegal":
+            if _runs(route, shape, device):
                 return Choice(route, why)
         why = "the table has nothing that fits" if self._table else "there is no table"
         return Choice(fallback_route(shape), f"always legal: {why}")
@@ -136,6 +137,13 @@ class Dispatcher:
             return None
         default = self._table.default
         return _accepted(Route(default.family, Config.of(default.config)), "default")
+
+
+def _runs(route: Route, shape: Shape, device: Device) -> bool:
+    owner = family(route.family)
+    if owner.missing(device):
+        return False
+    return owner.legality(route.config, shape, device).grade != "illegal"
 
 
 def _usable(table: RouteTable) -> dict[Shape, Route]:

@@ -106,6 +106,19 @@ class Step:
     work: Work
 
 
+@dataclass(frozen=True, slots=True)
+class Call:
+    """One call of a function of AITER's, whose kernels are not ours to compile or to interpret."""
+
+    name: str  # gemm
+    function: str  # which kernels/aiter.py knows
+    buffers: Mapping[str, Buffer]  # by the function's keyword
+    values: Mapping[str, Value | bool | float]  # by the function's keyword, or its config's
+    options: Mapping[str, int]  # num_warps and num_stages of what it launches: for the model
+    work: Work
+    kernels: int = 1  # that it launches, each after the one before
+
+
 Grade = Literal["legal", "suspect", "illegal"]
 
 
@@ -150,7 +163,7 @@ class Tunable:
 class Plan:
     """The steps of a bound route, in order, and whether it gives the same bits every time."""
 
-    steps: tuple[Step, ...]
+    steps: tuple[Step | Call, ...]
     deterministic: bool = True
     workspaces: tuple[Buffer, ...] = field(init=False)
 
@@ -162,6 +175,16 @@ class Plan:
             if buffer.name not in WEIGHT and buffer.name not in ("a", "c")
         }
         object.__setattr__(self, "workspaces", tuple(own.values()))
+
+    @property
+    def own(self) -> tuple[Step, ...]:
+        """The steps whose kernels are ours: these can be compiled, interpreted and emulated."""
+        return tuple(step for step in self.steps if isinstance(step, Step))
+
+    @property
+    def foreign(self) -> bool:
+        """Whether a step is AITER's."""
+        return len(self.own) < len(self.steps)
 
 
 class RouteFamily(Protocol):

@@ -6,12 +6,15 @@ from collections.abc import Iterable, Mapping
 from functools import cache
 from types import MappingProxyType
 
-from mxtune.configs.errors import ConfigError
+from mxtune.configs.devices import Device, load_device
+from mxtune.configs.errors import ConfigError, MissingError
 from mxtune.configs.routes import Config, Route
 from mxtune.configs.shapes import Shape
 from mxtune.kernels import families as package
-from mxtune.kernels.family import RouteFamily
+from mxtune.kernels.family import Problem, RouteFamily
 
+_SAMPLE = Shape(32, 512, 512)  # that every family has a route for on gfx950
+_TILES = ("BLOCK_", "kernel")  # how the settings begin that say which tile a program computes
 ALWAYS_LEGAL = "direct"  # takes every M, N and K on every device
 
 
@@ -39,6 +42,25 @@ def chosen(names: Iterable[str]) -> tuple[RouteFamily, ...]:
     return tuple(family(name) for name in names) or tuple(families().values())
 
 
+def available(names: Iterable[str], device: Device) -> tuple[RouteFamily, ...]:
+    """Return the families of ``names``, or all that can run on ``device`` if there are none.
+
+    Raises MissingError for a named one that cannot.
+    """
+    named = tuple(family(name) for name in names)
+    for owner in named:
+        if lack := owner.missing(device):
+            raise MissingError(f"{owner.name}: {lack}")
+    return named or tuple(f for f in families().values() if not f.missing(device))
+
+
+def own_families() -> tuple[RouteFamily, ...]:
+    """Return the families whose kernels are all ours: they run wherever Triton does."""
+    problem = Problem.contiguous(_SAMPLE, load_device("gfx950"))
+    owners = families().values()
+    return tuple(f for f in owners if not f.plan(f.fallback(_SAMPLE), problem).foreign)
+
+
 def fallback_route(shape: Shape) -> Route:
     """Return a route that is legal for any shape on any device."""
     return Route(ALWAYS_LEGAL, families()[ALWAYS_LEGAL].fallback(shape))
@@ -62,10 +84,10 @@ def brief(route: Route) -> str:
     """Return a route for people: its tile, and the settings that are not at their defaults."""
     owner = family(route.family)
     config = checked_route(route).config
-    blocks = [str(config[t.name]) for t in owner.tunables if t.name.startswith("BLOCK_")]
+    blocks = [str(config[t.name]) for t in owner.tunables if t.name.startswith(_TILES)]
     others = [
         f"{t.name}={config[t.name]}"
         for t in owner.tunables
-        if not t.name.startswith("BLOCK_") and config[t.name] != t.default
+        if not t.name.startswith(_TILES) and config[t.name] != t.default
     ]
-    return " ".join([owner.name, "x".join(blocks), *others]).strip()
+    return " ".join(filter(None, [owner.name, "x".join(blocks), *others]))

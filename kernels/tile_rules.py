@@ -96,9 +96,8 @@ def tile_waste(config: Config, shape: Shape, device: Device) -> str | None:
 def _idle_warps(config: Config, device: Device) -> str | None:
     """Say why some warps would only repeat what others do, or None."""
     m, n, warps = (config.number(name) for name in ("BLOCK_M", "BLOCK_N", "num_warps"))
-    if config.get("weights", "plain") == "shuffled" and device.scaled_mma:
-        # a wave takes 32 rows of such weights at once
-        if warps > max(1, m // 16) * n // 32:
-            return "fewer than 32 rows of weights a wave"
+    shuffled = config.get("weights", "plain") == "shuffled" and device.scaled_mma
+    if shuffled and warps > max(1, m // 16) * n // 32:  # a wave takes 32 rows of such at once
+        return "fewer than 32 rows of weights a wave"
     least = _RESULTS[device.backend]
     return f"fewer than {least} results a warp" if m * n < least * warps else None

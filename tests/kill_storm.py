@@ -27,7 +27,7 @@ from mxtune.configs.errors import StoreError
 from mxtune.configs.regimes import Regime
 from mxtune.configs.settings import read_settings
 from mxtune.configs.shapes import Shape
-from mxtune.kernels.registry import chosen
+from mxtune.kernels.registry import own_families
 from mxtune.results.store import STORE_FILE, Store
 from mxtune.results.trial import BASELINE, FLOOR, Session, Trial
 from mxtune.tuner.machine import Machine
@@ -81,7 +81,7 @@ def record(path: Path) -> None:
     store = Store.open(path, create=True)
     number = store.session(Session.of(provenance))
     for shape in SHAPES:
-        task = make_task(shape, chosen(()), device, RECORDED, ())
+        task = make_task(shape, own_families(), device, RECORDED, ())
         store.connection.execute("BEGIN")
         for trial in recorded(shape, task.ranked):
             store.add(number, trial)

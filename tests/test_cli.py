@@ -15,6 +15,7 @@ from mxtune.configs.table import RouteTable
 from mxtune.kernels.registry import brief
 
 GOLDEN = Path(__file__).parent / "golden"
+COMMANDS = ["", "sweep", "export", "trials", "run", "verify", "families", "doctor"]
 PROGRAM = (sys.executable, "-P", "-c", "from mxtune.cli import app; app(prog_name='mxtune')")
 # No character beyond ASCII can be printed, no colour, no width.
 PLAIN = {
@@ -66,7 +67,7 @@ def route_of(table: Path) -> str:
     return brief(entry.route)
 
 
-@pytest.mark.parametrize("command", ["", "sweep", "export", "trials", "run", "verify", "doctor"])
+@pytest.mark.parametrize("command", COMMANDS)
 def test_help_is_the_recorded_one(command: str) -> None:
     shown = invoke(*command.split(), "--help", COLUMNS="80", TERM="dumb")
     assert shown.exit_code == 0
@@ -147,7 +148,7 @@ def test_a_path_that_a_terminal_cannot_show_is_no_fault(  # BL-102
     assert f"triton cache: {tmp_path}/gr????e\n" in done.stdout
 
 
-@pytest.mark.parametrize("command", ["", "sweep", "export", "trials", "run", "verify", "doctor"])
+@pytest.mark.parametrize("command", COMMANDS)
 def test_a_poor_terminal_gets_help(command: str, plain: Mapping[str, str]) -> None:  # BL-102
     done = mxtune(plain, *command.split(), "--help")
     assert (done.returncode, done.stderr) == (0, "")

@@ -26,12 +26,12 @@ COMPILER = """
 import sys
 from mxtune.configs.devices import load_device
 from mxtune.configs.shapes import Shape
-from mxtune.kernels.registry import chosen
+from mxtune.kernels.registry import own_families
 from mxtune.tuner.objects import CompileJob, compile_service
 from mxtune.tuner.task import make_task
 
 shape, device = Shape(1, 32, 128), load_device("gfx950")
-routes = make_task(shape, chosen(()), device, 2, ()).ranked
+routes = make_task(shape, own_families(), device, 2, ()).ranked
 service = compile_service()
 sys.stdin.readline()
 print(sum(len(service(CompileJob(route, shape, device))) for route in routes))

@@ -109,7 +109,7 @@ def test_a_hazard_is_found_around_a_loop() -> None:
 def compiled(name: str) -> list[Instruction]:
     shape, device = Shape(64, 64, 320), load_device("gfx950")
     chosen = family(name)
-    steps = chosen.plan(chosen.fallback(shape), Problem.contiguous(shape, device)).steps
+    steps = chosen.plan(chosen.fallback(shape), Problem.contiguous(shape, device)).own
     code = CodeObject.read(build(steps[-1], device).asm["hsaco"])
     return reachable(code.image, code.entry)
 

@@ -11,11 +11,11 @@ from mxtune.configs.shapes import Shape
 from mxtune.kernels.build import build
 from mxtune.kernels.candidates import candidates
 from mxtune.kernels.family import WEIGHT, Problem, Step
-from mxtune.kernels.registry import families, family
+from mxtune.kernels.registry import family, own_families
 from mxtune.tuner.objects import CompileJob, compile_facts
 
 GFX950 = load_device("gfx950")
-NAMES = sorted(families())
+NAMES = sorted(owner.name for owner in own_families())
 DECODE = Shape(16, 2112, 7168)
 RAGGED = Shape(3, 70, 96)
 FROM_THE_SPACE: list[dict[str, Value]] = [
@@ -27,7 +27,7 @@ WIDE_OPERATION = re.compile(r"\bglobal_(?:load|store)_")  # 64-bit address
 
 
 def steps_of(name: str, config: Config, shape: Shape) -> tuple[Step, ...]:
-    return family(name).plan(config, Problem.contiguous(shape, GFX950)).steps
+    return family(name).plan(config, Problem.contiguous(shape, GFX950)).own
 
 
 def assembly_of(step: Step) -> str:

@@ -49,7 +49,7 @@ def work_us(step: Step, device: Device = ROUND) -> float:
 
 def steps(family: str, **settings: Value) -> tuple[Step, ...]:
     route = checked_route(Route(family, Config.of(settings)))
-    return planned(route, Problem.contiguous(DECODE, MI355X)).steps
+    return planned(route, Problem.contiguous(DECODE, MI355X)).own
 
 
 def test_a_step_takes_its_launch_and_its_work() -> None:

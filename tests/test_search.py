@@ -10,7 +10,7 @@ from mxtune.configs.errors import ConfigError
 from mxtune.configs.routes import Config, Route
 from mxtune.configs.shapes import Shape
 from mxtune.kernels.candidates import Candidates
-from mxtune.kernels.registry import families
+from mxtune.kernels.registry import own_families
 from mxtune.results.trial import BASELINE, FLOOR, Stage, State, Trial
 from mxtune.tuner.search import (
     EFFORTS,
@@ -290,7 +290,7 @@ def waves(route: Route) -> float:
 def test_the_default_effort_finds_a_near_best_route_in_few_tries(
     time_us: Callable[[Route], float],
 ) -> None:
-    task = make_task(Shape(16, 2112, 7168), tuple(families().values()), MI355X, None, [])
+    task = make_task(Shape(16, 2112, 7168), own_families(), MI355X, None, [])
     asked = [
         route for batch in play(Search(task, effort_of("default")), time_us) for route in batch
     ]

@@ -7,6 +7,7 @@ from mxtune.configs.routes import Config, Value
 from mxtune.configs.shapes import Shape
 from mxtune.kernels.family import LEGAL, illegal
 from mxtune.kernels.registry import family
+from mxtune.kernels.tile_rules import tile_legality, tile_waste
 from mxtune.kernels.tiles import (
     TILE,
     ceil_div,
@@ -15,8 +16,6 @@ from mxtune.kernels.tiles import (
     normalised_split,
     small_tile,
     split_blocks,
-    tile_legality,
-    tile_waste,
 )
 
 MI355X, H200 = load_device("gfx950"), load_device("sm_90")

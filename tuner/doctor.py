@@ -99,7 +99,7 @@ def _aiter() -> Fact:
     found = find_aiter()
     if not found.amd:
         return Fact("aiter", "none" if found.path is None else "not AMD's", found.note)
-    return Fact("aiter", f"{found.version or 'unknown version'} at {found.path}")
+    return Fact("aiter", f"{found.release or 'unknown version'} at {found.path}")
 
 
 def _cache(settings: Settings) -> Iterator[Fact]:

@@ -3,11 +3,12 @@
 Nothing is mocked but the candidates: workers, limits, gate, clock and finals are those of a sweep.
 """
 
+import json
 import multiprocessing
 import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import partial
 
 from mxtune.configs.devices import Device, load_device
@@ -70,6 +71,15 @@ def drill(machine: Machine, settings: Settings) -> Iterator[Drilled]:
     """
     for ground in grounds(machine):
         yield from drill_on(ground, faults_for(ground.place), settings)
+
+
+def report(machine: Machine, settings: Settings, *, as_json: bool) -> int:
+    """Print each fault as it is over; return 1 if one was not survived."""
+    survived = True
+    for drilled in drill(machine, settings):
+        print(json.dumps(asdict(drilled)) if as_json else line(drilled), flush=True)
+        survived = survived and drilled.passed
+    return int(not survived)
 
 
 def grounds(machine: Machine) -> tuple[Ground, ...]:

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from mxtune.configs.devices import Device
 from mxtune.configs.regimes import Regime
 from mxtune.configs.shapes import Shape
-from mxtune.kernels.family import Step
+from mxtune.kernels.family import Call, Step
 
 _SIMDS = 4  # of a CU, and sub-partitions of an SM
 
@@ -36,12 +36,12 @@ class Estimate:
         return self.launch_us + max(self.work_us, self.memory_us)
 
 
-def estimate(steps: Sequence[Step], device: Device) -> tuple[Estimate, ...]:
+def estimate(steps: Sequence[Step | Call], device: Device) -> tuple[Estimate, ...]:
     """Model every step of a route."""
     return tuple(
         Estimate(
             step.name,
-            device.launch_us if index == 0 else device.dependent_us,
+            (device.launch_us if index == 0 else device.dependent_us) + _more_us(step, device),
             _work_us(step, device),
             step.work.unique_bytes / (device.bandwidth_gbs * 1e3),
         )
@@ -49,7 +49,12 @@ def estimate(steps: Sequence[Step], device: Device) -> tuple[Estimate, ...]:
     )
 
 
-def score_us(steps: Sequence[Step], device: Device) -> float:
+def _more_us(step: Step | Call, device: Device) -> float:
+    """Return what launching the further kernels of a call takes."""
+    return (step.kernels - 1) * device.dependent_us if isinstance(step, Call) else 0.0
+
+
+def score_us(steps: Sequence[Step | Call], device: Device) -> float:
     """Return the modelled time of a route."""
     return sum(part.total_us for part in estimate(steps, device))
 
@@ -74,7 +79,7 @@ def moved_bytes(shape: Shape) -> float:
     return 2 * shape.m * shape.k + shape.n * shape.k * 17 / 32 + 2 * shape.m * shape.n
 
 
-def _work_us(step: Step, device: Device) -> float:
+def _work_us(step: Step | Call, device: Device) -> float:
     work, pace = step.work, device.pace
     each_cu = -(-work.programs // device.compute_units)
     resident = min(each_cu, pace.resident)

@@ -51,12 +51,12 @@ class OutOfLdsError(Exception):
 
 
 def compile_facts(job: CompileJob) -> tuple[ObjectFacts, ...]:
-    """Compile for the job's device, into Triton's cache, and read the objects.
+    """Compile for the job's device, into Triton's cache, and read the objects; AITER has its own.
 
     Raises OutOfLdsError if one does not fit, and whatever Triton raises.
     """
-    steps = planned(job.route, Problem.contiguous(job.shape, job.device)).steps
-    return tuple(_facts(step, build(step, job.device), job.device) for step in steps)
+    plan = planned(job.route, Problem.contiguous(job.shape, job.device))
+    return tuple(_facts(step, build(step, job.device), job.device) for step in plan.own)
 
 
 def compile_service() -> Any:
@@ -65,10 +65,10 @@ def compile_service() -> Any:
 
 
 def summary(objects: Sequence[ObjectFacts]) -> Objects:
-    """Return the largest of each figure over the kernels of a route; scaled MFMAs add up."""
+    """Return the largest of each figure over a route's own kernels; scaled MFMAs add up."""
     known = [part for part in objects if part.vgpr is not None]
     return Objects(
-        lds_bytes=max(part.lds_bytes for part in objects),
+        lds_bytes=max((part.lds_bytes for part in objects), default=0),
         vgpr=max((part.vgpr or 0 for part in known), default=None),
         spills=max((part.spills or 0 for part in known), default=None),
         scaled_mfma=sum(part.scaled_mfma for part in known) if known else None,

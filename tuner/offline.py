@@ -14,7 +14,7 @@ from dataclasses import asdict, dataclass
 from mxtune.configs.routes import Route
 from mxtune.configs.settings import Settings, for_child
 from mxtune.configs.shapes import Shape
-from mxtune.kernels.family import Step
+from mxtune.kernels.family import Call, Step
 from mxtune.kernels.registry import family
 from mxtune.results.choose import by_score, ranking, scored
 from mxtune.results.trial import Stage, State, Trial
@@ -42,7 +42,7 @@ _WHOLE_SHAPE_S = 20.0  # above this the reduced shape is interpreted instead
 _CHECKS = 8  # how many of the best are checked before a shape is given up
 
 # What the interpreter takes for one iteration of one program, on one core of a laptop.
-_ITERATION_S = {"quantise": 0.003, "gemm": 0.006, "fused": 0.010, "reduce": 0.001}
+_ITERATION_S = {"quantise": 0.003, "gemm": 0.006, "fused": 0.01, "reduce": 0.001, "zero": 0.001}
 
 
 def submit_compiles(crew: Crew, tasks: Iterable[Task]) -> None:
@@ -184,5 +184,5 @@ def _shape_to_check(task: Task, route: Route) -> Shape:
     return task.shape if whole <= _WHOLE_SHAPE_S else reduced(task.shape, route.config)
 
 
-def _interpreting_s(step: Step) -> float:
+def _interpreting_s(step: Step | Call) -> float:
     return step.work.programs * step.work.iterations * _ITERATION_S[step.name]

@@ -8,6 +8,7 @@ from pathlib import Path
 import mxtune
 from mxtune.configs.devices import Device
 from mxtune.configs.regimes import Regime
+from mxtune.kernels.aiter import find_aiter
 from mxtune.results.trial import Session
 from mxtune.tuner.machine import Machine
 
@@ -32,7 +33,7 @@ def session_of(device: Device, machine: Machine, regime: Regime | None) -> Sessi
             "mxtune": mxtune.__version__,
             "torch": machine.torch,
             "triton": machine.triton,
-            "aiter": None,
+            "aiter": find_aiter().release,
             "driver": machine.driver if regime else None,
             "rule": RULE,
             "regime": str(regime) if regime else None,

@@ -16,7 +16,7 @@ from mxtune.configs.table import RouteTable
 from mxtune.kernels.build import require_triton
 from mxtune.kernels.dispatch import Dispatcher
 from mxtune.kernels.family import RouteFamily
-from mxtune.kernels.registry import chosen, fallback_route
+from mxtune.kernels.registry import available, chosen, fallback_route
 from mxtune.results.choose import table_of
 from mxtune.results.devices import device_of
 from mxtune.results.export import store_file
@@ -84,7 +84,8 @@ def sweep(request: Request, machine: Machine, settings: Settings) -> Generator[E
     MxtuneError once all else is done if some have none.
     """
     way = way_of(request, machine)
-    families = chosen(request.families)
+    recorded = way.recording is not None  # then nothing has to run here
+    families = chosen(request.families) if recorded else available(request.families, way.device)
     with closing(Store.open(request.out / STORE_FILE, create=True)) as store:
         number = store.session(way.session)
         tasks = _tasks(request, way, families, store, number)

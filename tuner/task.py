@@ -10,7 +10,7 @@ from mxtune.configs.routes import Route
 from mxtune.configs.shapes import Shape
 from mxtune.kernels.bind import planned
 from mxtune.kernels.candidates import Candidates, candidates
-from mxtune.kernels.family import Problem, RouteFamily, Step
+from mxtune.kernels.family import Call, Problem, RouteFamily, Step
 from mxtune.kernels.registry import families as all_families
 from mxtune.results.choose import ranking
 from mxtune.results.trial import BASELINE, FLOOR, State, Trial
@@ -82,7 +82,7 @@ class Task:
         most_rejected = max(self.found.rejected, key=self.found.rejected.__getitem__, default="")
         return next(reasons, most_rejected)
 
-    def steps(self, route: Route) -> tuple[Step, ...]:
+    def steps(self, route: Route) -> tuple[Step | Call, ...]:
         """Return what ``route`` launches for the usual layout of A and C."""
         return planned(route, Problem.contiguous(self.shape, self.device)).steps
 

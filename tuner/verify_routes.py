@@ -13,7 +13,7 @@ from mxtune.configs.table import RouteTable
 from mxtune.kernels.bind import planned
 from mxtune.kernels.dispatch import Choice
 from mxtune.kernels.family import Problem
-from mxtune.kernels.registry import brief, checked_route, families
+from mxtune.kernels.registry import brief, checked_route, own_families
 from mxtune.tuner.ask import ask_many
 from mxtune.tuner.check import SEEDS
 from mxtune.tuner.crew import Finished
@@ -34,7 +34,7 @@ LIMIT_S = 900.0  # of one job
 _WHOLE_SHAPE_S = 60.0  # above this the reduced shape is emulated instead
 
 # What emulating one iteration of one program takes, on one core of a laptop.
-_ITERATION_S = {"quantise": 0.006, "gemm": 0.03, "fused": 0.06, "reduce": 0.002}
+_ITERATION_S = {"quantise": 0.006, "gemm": 0.03, "fused": 0.06, "reduce": 0.002, "zero": 0.002}
 
 Key = tuple[int, int]  # which of the checks, which of its seeds
 
@@ -153,19 +153,21 @@ def _job(route: Route, shape: Shape, device: Device, seed: int) -> EmulateJob:
 def _choices(
     request: VerifyRequest, table: RouteTable | None, shape: Shape, device: Device
 ) -> Iterator[Choice]:
-    """Yield the route asked for; without a family or a table, the fallback of every family."""
+    """Yield the route asked for; without a family or a table, the fallback of each of ours."""
     if request.family or table or request.settings:
         asked = Wish(shape, request.routes, request.family, request.settings, "cpu")
         choice = choice_of(asked, table, device)
         planned(choice.route, Problem.contiguous(shape, device))  # refuse before any work
         yield choice
         return
-    for owner in families().values():
+    for owner in own_families():
         route = checked_route(Route(owner.name, owner.fallback(shape)))
         yield Choice(route, "the fallback of its family")
 
 
 def _shape_to_emulate(route: Route, shape: Shape, device: Device) -> Shape:
-    steps = planned(route, Problem.contiguous(shape, device)).steps
-    whole = sum(s.work.programs * s.work.iterations * _ITERATION_S[s.name] for s in steps)
+    plan = planned(route, Problem.contiguous(shape, device))
+    if plan.foreign:  # the worker says why that cannot be
+        return shape
+    whole = sum(s.work.programs * s.work.iterations * _ITERATION_S[s.name] for s in plan.own)
     return shape if whole <= _WHOLE_SHAPE_S else reduced(shape, route.config)

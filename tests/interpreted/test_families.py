@@ -9,7 +9,7 @@ from mxtune.configs.shapes import Shape
 from mxtune.kernels import formats
 from mxtune.kernels.bind import Launch, bind
 from mxtune.kernels.family import Problem
-from mxtune.kernels.registry import families, family
+from mxtune.kernels.registry import family, own_families
 from mxtune.kernels.weight import Mxfp4Weight
 from mxtune.tuner.check import SEEDS, check, make_case
 
@@ -32,7 +32,7 @@ VARIED = [
     NARROW | {"split_k": 2, "quant_m": 8, "quant_k": 512, "reduce_m": 16, "reduce_n": 16},
 ]
 GFX950 = load_device("gfx950")
-NAMES = sorted(families())
+NAMES = sorted(owner.name for owner in own_families())
 SPLITTING = [name for name in NAMES if any(t.name == "split_k" for t in family(name).tunables)]
 
 

@@ -10,12 +10,12 @@ from mxtune.configs.shapes import Shape
 from mxtune.kernels import layouts
 from mxtune.kernels.bind import bind
 from mxtune.kernels.family import Problem, View
-from mxtune.kernels.registry import families, family
+from mxtune.kernels.registry import family, own_families
 from mxtune.kernels.weight import Mxfp4Weight
 from mxtune.tuner.check import Case, Verdict, case_of, check, judge, make_case
 
 GFX950 = load_device("gfx950")
-NAMES = sorted(families())
+NAMES = sorted(owner.name for owner in own_families())
 SPLITTING = [name for name in NAMES if any(t.name == "split_k" for t in family(name).tunables)]
 
 

@@ -11,12 +11,12 @@ from mxtune.kernels.bind import bind, planned
 from mxtune.kernels.build import arguments, kernel_function
 from mxtune.kernels.dispatch import Dispatcher
 from mxtune.kernels.family import Problem, View
-from mxtune.kernels.registry import families, family
+from mxtune.kernels.registry import family, own_families
 from mxtune.kernels.weight import Mxfp4Weight
 from mxtune.tuner.check import Case, case_of, judge, make_case
 
 GFX950 = load_device("gfx950")
-NAMES = sorted(families())
+NAMES = sorted(owner.name for owner in own_families())
 SPLITTING = [name for name in NAMES if any(t.name == "split_k" for t in family(name).tunables)]
 # What lies behind each operand: two codes of 6, a scale of NaN, bf16 and fp32 of 3.39e38.
 BEHIND = {"b": 0x77, "a_codes": 0x77, "b_scales_shuffled": 255, "a_scales": 255}
@@ -59,7 +59,7 @@ def fenced(name: str, config: Config, case: Case) -> Tensor:
         "b_scales_shuffled": case.weight.scales("shuffled"),
     } | {key: torch.zeros_like(tensor) for key, tensor in own.items()}
     tensors = {key: front_of(tensor, BEHIND.get(key, 0x7F)) for key, tensor in tensors.items()}
-    for step in planned(Route(name, config), problem).steps:
+    for step in planned(Route(name, config), problem).own:
         kernel_function(step)[(*step.grid, 1)](**arguments(step, tensors))
     for key, tensor in tensors.items():
         assert set(behind(tensor).tolist()) == {BEHIND.get(key, 0x7F)}, f"{key} overrun"

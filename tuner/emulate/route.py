@@ -5,6 +5,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from mxtune.configs.devices import Device
 from mxtune.configs.routes import Route
 from mxtune.kernels.bind import planned
 from mxtune.kernels.build import build
@@ -31,11 +32,21 @@ class KernelObject:
 
 
 def kernel_objects(route: Route, problem: Problem) -> tuple[KernelObject, ...]:
-    """Compile ``route`` for the problem's device; raises whatever Triton raises."""
-    return tuple(
-        _object(step, build(step, problem.device), problem.device.warp_size)
-        for step in planned(route, problem).steps
-    )
+    """Compile ``route`` for the problem's device; raises whatever Triton raises.
+
+    Raises EmulationError for a route that calls AITER.
+    """
+    plan = planned(route, problem)
+    if plan.foreign:
+        raise EmulationError(
+            f"{route.family} calls AITER, whose kernels `mxtune verify --emulate --asm` executes"
+        )
+    return objects_of(plan, problem.device)
+
+
+def objects_of(plan: Plan, device: Device) -> tuple[KernelObject, ...]:
+    """Compile the steps of a plan that are ours."""
+    return tuple(_object(step, build(step, device), device.warp_size) for step in plan.own)
 
 
 def _object(step: Step, kernel: Any, warp_size: int) -> KernelObject:

@@ -1,0 +1,171 @@
+"""How AITER's functions are called: by keyword, with what the release at hand takes.
+
+They have moved, and have gained and lost parameters. One that does not take what makes a route what
+it is cannot be called for it. Nothing of AITER is imported here.
+"""
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from inspect import Signature
+from typing import TYPE_CHECKING, Any
+
+from mxtune.configs.errors import MissingError
+from mxtune.configs.routes import Value
+from mxtune.kernels.family import Buffer, Call
+
+if TYPE_CHECKING:
+    from torch import Tensor, device
+
+OUT_ROWS = 32  # its a4w4 kernels write rows in whole multiples of this
+
+# The modules that have had each function, the newest first.
+_A4W4_PLACES = ("aiter.ops.gemm_op_a4w4",)
+_A16_PLACES = ("aiter.ops.triton.gemm.basic.gemm_a16wfp4", "aiter.ops.triton.gemm_a16wfp4")
+PLACES: Mapping[str, tuple[str, ...]] = {
+    "gemm_a4w4_asm": _A4W4_PLACES,
+    "gemm_a4w4": _A4W4_PLACES,
+    "gemm_a16wfp4": _A16_PLACES,
+    "gemm_a16wfp4_preshuffle": _A16_PLACES,
+}
+
+# What an argument says that older releases do not take, because they do nothing else.
+_NEUTRAL = {"alpha": 1.0, "beta": 0.0, "bpreshuffle": True, "log2_k_split": 0}
+
+
+def adapted(
+    call: Call, function: Callable[..., Any], takes: Signature, tensors: "Mapping[str, Tensor]"
+) -> "Callable[[Tensor, Tensor], None]":
+    """Return ``call`` of a ``function`` that takes what ``takes`` says, all but A and C fixed.
+
+    ``tensors`` are by buffer name. Raises MissingError if it does not take what the call gives.
+    """
+    known, fixed = _FUNCTIONS[call.function], keywords(call, takes)
+    for name, buffer in call.buffers.items():
+        if name in takes.parameters and buffer.name in tensors:
+            fixed[name] = known.views.get(name, _as_it_is)(tensors[buffer.name])
+    if known.result:
+        device = next(iter(tensors.values())).device
+        return _with_result(call, partial(function, **fixed), takes, device)
+    later = {name: b.name for name, b in call.buffers.items() if b.name in ("a", "c")}
+
+    def launch(a: "Tensor", c: "Tensor") -> None:
+        function(**fixed, **{name: a if held == "a" else c for name, held in later.items()})
+
+    return launch
+
+
+def _with_result(
+    call: Call, function: Callable[..., Any], takes: Signature, device: "device"
+) -> "Callable[[Tensor, Tensor], None]":
+    """Return ``call`` for a function that may return C instead of taking it, or take it padded."""
+    name = _FUNCTIONS[call.function].result
+    out = call.buffers[name]
+
+    def copy_result(a: "Tensor", c: "Tensor") -> None:
+        del a
+        c.copy_(function())
+
+    def write(a: "Tensor", c: "Tensor") -> None:
+        del a
+        function(**{name: c})
+
+    if name not in takes.parameters:
+        return copy_result
+    if whole_rows(out):
+        return write
+    padded = _padded(out, device)
+
+    def write_padded(a: "Tensor", c: "Tensor") -> None:
+        del a
+        function(**{name: padded})
+        c.copy_(padded[: out.shape[0]])
+
+    return write_padded
+
+
+def whole_rows(out: Buffer) -> bool:
+    """Whether AITER's a4w4 kernels can write ``out`` as it lies: rows in 32s, one after another."""
+    return out.shape[0] % OUT_ROWS == 0 and out.elements == out.shape[0] * out.shape[1]
+
+
+def _padded(out: Buffer, device: "device") -> "Tensor":
+    import torch
+
+    rows = -(-out.shape[0] // OUT_ROWS) * OUT_ROWS
+    return torch.empty((rows, out.shape[1]), dtype=torch.bfloat16, device=device)
+
+
+def keywords(call: Call, takes: Signature) -> dict[str, Any]:
+    """Return the arguments of ``call`` other than tensors, for a function that ``takes`` these.
+
+    Raises MissingError if it does not take what makes the route what it is, or asks for more.
+    """
+    known, given = _FUNCTIONS[call.function], dict[str, Any](call.values)
+    if known.config:
+        given = {"config": _config(call.values, takes)}
+    kept = {name: value for name, value in given.items() if name in takes.parameters}
+    for name in given.keys() - kept.keys():
+        if given[name] != _NEUTRAL.get(name):
+            raise MissingError(f"{call.function} of this AITER takes no {name}")
+    tensors = [n for n in call.buffers if n != known.result or n in takes.parameters]
+    try:
+        takes.bind(**kept, **dict.fromkeys(tensors))
+    except TypeError as error:
+        raise MissingError(
+            f"{call.function} of this AITER cannot be called as here: {error}"
+        ) from error
+    return kept
+
+
+def _config(values: Mapping[str, Value | bool | float], takes: Signature) -> dict[str, Any] | str:
+    """Return AITER's ten keys as a dictionary, or as JSON for the releases that take text."""
+    config = {**values, "cache_modifier": values["cache_modifier"] or None}
+    parameter = takes.parameters.get("config")
+    wanted = str(parameter.annotation) if parameter else ""
+    return json.dumps(config) if "str" in wanted and "dict" not in wanted.lower() else config
+
+
+def _as_it_is(tensor: "Tensor") -> "Tensor":
+    return tensor
+
+
+def _as_codes(tensor: "Tensor") -> "Tensor":
+    import torch
+
+    return tensor.view(getattr(torch, "float4_e2m1fn_x2", torch.uint8))
+
+
+def _as_scales(tensor: "Tensor") -> "Tensor":
+    import torch
+
+    return tensor.view(getattr(torch, "float8_e8m0fnu", torch.uint8))
+
+
+def _by_16_rows(codes: "Tensor") -> "Tensor":
+    """[N, K/2] as [N/16, 8K]: how the preshuffled kernel counts."""
+    return codes.view(codes.shape[0] // 16, -1)
+
+
+def _by_32_rows(scales: "Tensor") -> "Tensor":
+    """[ceil256(N), K/32] as [ceil256(N)/32, K]."""
+    return scales.view(scales.shape[0] // 32, -1)
+
+
+@dataclass(frozen=True, slots=True)
+class _Function:
+    """What is known of a function that routes call."""
+
+    views: "Mapping[str, Callable[[Tensor], Tensor]]"  # how it wants its tensors, by keyword
+    result: str = ""  # the tensor that newer releases return and do not take
+    config: bool = False  # whether its values are one argument, a dictionary
+
+
+_A4W4 = {"A": _as_codes, "B": _as_codes, "A_scale": _as_scales, "B_scale": _as_scales}
+_FUNCTIONS: Mapping[str, _Function] = {
+    "gemm_a4w4_asm": _Function(_A4W4),
+    "gemm_a4w4": _Function(_A4W4, result="out"),
+    "gemm_a16wfp4": _Function({}, config=True),
+    "gemm_a16wfp4_preshuffle": _Function({"w": _by_16_rows, "w_scales": _by_32_rows}, config=True),
+}
