@@ -1,5 +1,6 @@
 """What a route rests on: measured on this kind of GPU, modelled offline, or reported by someone."""
 
+from collections.abc import Mapping
 from typing import Annotated, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, PositiveFloat
@@ -88,5 +89,8 @@ class Reported(_Strict):
     source: str
     us: Microseconds | None = None
 
+
+# What counts more, where two tables are for one GPU.
+STRENGTH: Mapping[str, int] = {"reported": 1, "modelled": 2, "measured": 3}
 
 Evidence = Annotated[Measured | Modelled | Reported, Field(discriminator="kind")]

@@ -44,7 +44,7 @@ class Config(Mapping[str, Value]):
 
     def changed(self, **values: Value) -> "Config":
         """Return the same settings but for ``values``."""
-        return Config.of({**self, **values})
+        return Config.of(dict(self.items_) | values)
 
     def __str__(self) -> str:
         return " ".join(f"{name}={value}" for name, value in self.items_ if value != "")

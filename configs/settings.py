@@ -11,6 +11,8 @@ from mxtune.configs.errors import ConfigError
 # What hides GPUs from a process, in the order in which they filter; AMD's runtime obeys all three.
 VISIBILITY = ("ROCR_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "CUDA_VISIBLE_DEVICES")
 
+OBSERVABLE = ("ranges", "timings")  # what MXTUNE_OBSERVE can ask a dispatcher for
+
 
 @dataclass(frozen=True, slots=True)
 class Settings:
@@ -29,6 +31,20 @@ def read_settings(environment: Mapping[str, str] | None = None) -> Settings:
     env = os.environ if environment is None else environment
     cache, note = _triton_cache(env)
     return Settings(cache, note, {name: env[name] for name in VISIBILITY if name in env})
+
+
+def read_observed(environment: Mapping[str, str] | None = None) -> frozenset[str]:
+    """Return what MXTUNE_OBSERVE asks for: words of OBSERVABLE between commas.
+
+    Raises ConfigError for any other word.
+    """
+    env = os.environ if environment is None else environment
+    cells = (cell.strip() for cell in env.get("MXTUNE_OBSERVE", "").split(","))
+    words = frozenset(filter(None, cells))
+    if unknown := sorted(words.difference(OBSERVABLE)):
+        known = " and ".join(OBSERVABLE)
+        raise ConfigError(f"MXTUNE_OBSERVE: {unknown[0]!r} is unknown; it takes {known}")
+    return words
 
 
 def _triton_cache(env: Mapping[str, str]) -> tuple[Path, str]:

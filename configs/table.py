@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal, cast
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from mxtune.configs.errors import ConfigError
-from mxtune.configs.evidence import Evidence, SettingsByName
+from mxtune.configs.evidence import STRENGTH, Evidence, SettingsByName
 from mxtune.configs.routes import Config, Route
 from mxtune.configs.shapes import Shape
 
@@ -79,6 +79,11 @@ class RouteTable(_Strict):
     made: Made
     routes: tuple[Entry, ...]
     default: Default | None = None
+
+    @property
+    def strength(self) -> int:
+        """How much the best evidence in it counts; 0 without routes."""
+        return max((STRENGTH[entry.evidence.kind] for entry in self.routes), default=0)
 
     def text(self) -> str:
         """Return the JSON text: the same table gives the same bytes."""

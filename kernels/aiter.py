@@ -3,7 +3,7 @@
 Nothing else imports it. What is missing or goes wrong makes its routes unavailable, in one line.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cache
@@ -125,13 +125,15 @@ def obstacle(call: Call, device: Device) -> str | None:
     return None if seen else "AITER needs an AMD GPU, and torch sees none"
 
 
-def bound_call(call: Call, tensors: "Mapping[str, Tensor]") -> "Callable[[Tensor, Tensor], None]":
-    """Fix every argument of ``call`` but A and C; ``tensors`` are by buffer name.
+def bound_call(
+    call: Call, tensors: "Mapping[str, Tensor]", given: Sequence[str]
+) -> Callable[..., None]:
+    """Fix every argument of ``call`` but the buffers that are ``given``; see `adapted`.
 
     Raises MissingError if there is no AITER that can be called so.
     """
     entry = _entry(call.function)
-    return adapted(call, entry.function, entry.takes, tensors)
+    return adapted(call, entry.function, entry.takes, tensors, given)
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,9 +5,8 @@ it is cannot be called for it. Nothing of AITER is imported here.
 """
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from inspect import Signature
 from typing import TYPE_CHECKING, Any
 
@@ -35,41 +34,56 @@ _NEUTRAL = {"alpha": 1.0, "beta": 0.0, "bpreshuffle": True, "log2_k_split": 0}
 
 
 def adapted(
-    call: Call, function: Callable[..., Any], takes: Signature, tensors: "Mapping[str, Tensor]"
-) -> "Callable[[Tensor, Tensor], None]":
-    """Return ``call`` of a ``function`` that takes what ``takes`` says, all but A and C fixed.
+    call: Call,
+    function: Callable[..., Any],
+    takes: Signature,
+    tensors: "Mapping[str, Tensor]",
+    given: Sequence[str] = ("a", "c"),
+) -> Callable[..., None]:
+    """Return ``call`` of a ``function`` that takes what ``takes`` says, all fixed but ``given``.
 
-    ``tensors`` are by buffer name. Raises MissingError if it does not take what the call gives.
+    ``tensors`` are by buffer name; those of the buffers that are ``given`` come with each call, in
+    that order, C the last. Raises MissingError if it does not take what the call gives.
     """
     known, fixed = _FUNCTIONS[call.function], keywords(call, takes)
+    later: list[_Later] = []
     for name, buffer in call.buffers.items():
+        view = known.views.get(name, _as_it_is)
         if name in takes.parameters and buffer.name in tensors:
-            fixed[name] = known.views.get(name, _as_it_is)(tensors[buffer.name])
+            fixed[name] = view(tensors[buffer.name])
+        elif buffer.name in given and name != known.result:
+            later.append(_Later(name, given.index(buffer.name), view))
+
+    def launch(*now: "Tensor", **out: "Tensor") -> Any:
+        return function(**fixed, **{at.keyword: at.view(now[at.place]) for at in later}, **out)
+
     if known.result:
         device = next(iter(tensors.values())).device
-        return _with_result(call, partial(function, **fixed), takes, device)
-    later = {name: b.name for name, b in call.buffers.items() if b.name in ("a", "c")}
-
-    def launch(a: "Tensor", c: "Tensor") -> None:
-        function(**fixed, **{name: a if held == "a" else c for name, held in later.items()})
-
+        return _with_result(call, launch, takes, device)
     return launch
 
 
+@dataclass(frozen=True, slots=True)
+class _Later:
+    """An argument that comes with each call."""
+
+    keyword: str
+    place: int  # among what is given
+    view: "Callable[[Tensor], Tensor]"
+
+
 def _with_result(
-    call: Call, function: Callable[..., Any], takes: Signature, device: "device"
-) -> "Callable[[Tensor, Tensor], None]":
+    call: Call, launch: Callable[..., Any], takes: Signature, device: "device"
+) -> Callable[..., None]:
     """Return ``call`` for a function that may return C instead of taking it, or take it padded."""
     name = _FUNCTIONS[call.function].result
     out = call.buffers[name]
 
-    def copy_result(a: "Tensor", c: "Tensor") -> None:
-        del a
-        c.copy_(function())
+    def copy_result(*now: "Tensor") -> None:
+        now[-1].copy_(launch(*now))
 
-    def write(a: "Tensor", c: "Tensor") -> None:
-        del a
-        function(**{name: c})
+    def write(*now: "Tensor") -> None:
+        launch(*now, **{name: now[-1]})
 
     if name not in takes.parameters:
         return copy_result
@@ -77,10 +91,9 @@ def _with_result(
         return write
     padded = _padded(out, device)
 
-    def write_padded(a: "Tensor", c: "Tensor") -> None:
-        del a
-        function(**{name: padded})
-        c.copy_(padded[: out.shape[0]])
+    def write_padded(*now: "Tensor") -> None:
+        launch(*now, **{name: padded})
+        now[-1].copy_(padded[: out.shape[0]])
 
     return write_padded
 

@@ -127,7 +127,7 @@ _OURS = {
 
 def as_tile(config: Config, *, shuffled: bool) -> Config:
     """Return AITER's ten keys as the settings of our tiles, whose rules then hold for both."""
-    ours: dict[str, Value] = {_OURS.get(name, name): value for name, value in config.items()}
+    ours: dict[str, Value] = {_OURS.get(name, name): value for name, value in config.items_}
     weights = "shuffled" if shuffled else "plain"
     return Config.of(
         ours | {"weights": weights, "convert": "portable", "multiply": "scaled", "xcd_remap": 0}

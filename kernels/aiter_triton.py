@@ -90,9 +90,11 @@ class AiterTritonFamily:
             return illegal(f"N is no multiple of BLOCK_SIZE_N {n}: it reads weights past the end")
         return verdict
 
-    def waste(self, config: Config, shape: Shape, device: Device) -> str | None:
+    def waste(
+        self, config: Config, shape: Shape, device: Device, *, won: bool = False
+    ) -> str | None:
         """See RouteFamily."""
-        return tile_waste(as_tile(config, shuffled=False), shape, device)
+        return tile_waste(as_tile(config, shuffled=False), shape, device, won=won)
 
     def fallback(self, shape: Shape) -> Config:
         """Return a tile that is legal wherever one of this family is."""

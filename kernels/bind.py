@@ -1,21 +1,25 @@
 """Bind a route to a weight: all one-time work, so that the launch it returns only launches."""
 
-from collections.abc import Callable
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
+from mxtune.configs.devices import Device
 from mxtune.configs.errors import ConfigError, MissingError, NoRouteError
 from mxtune.configs.routes import Route
 from mxtune.configs.shapes import Shape
 from mxtune.kernels.aiter import bound_call
 from mxtune.kernels.build import arguments, build, kernel_function, require_triton, version_pair
-from mxtune.kernels.family import WEIGHT, Buffer, Call, Plan, Problem, Step
+from mxtune.kernels.family import SMALL_SCALES, WEIGHT, Buffer, Call, Plan, Problem, Step
+from mxtune.kernels.observe import Observer
 from mxtune.kernels.registry import brief, checked_route, family
+from mxtune.kernels.stage_times import Subject
 from mxtune.kernels.weight import Mxfp4Weight
 
 if TYPE_CHECKING:
     from torch import Tensor
 
+OPERANDS = ("a", "c")  # that a launch is called with
 INTERPRETER_NEEDS = (3, 8)  # the first Triton whose interpreter has dot_scaled
 
 
@@ -28,7 +32,7 @@ class Launch:
     """
 
     shape: Shape
-    calls: "tuple[Callable[[Tensor, Tensor], None], ...]"
+    calls: tuple[Callable[..., None], ...]
     workspaces: "dict[str, Tensor]"
     plan: Plan
 
@@ -45,28 +49,59 @@ class Launch:
             call(a, c)
 
 
-def bind(route: Route, problem: Problem, weight: Mxfp4Weight) -> Launch:
+def bind(
+    route: Route, problem: Problem, weight: Mxfp4Weight, observe: Observer | None = None
+) -> Launch:
     """Compile ``route`` for ``problem`` and fix every argument but A and C.
 
     Raises NoRouteError if the route is not legal for the problem, MissingError for a Triton or an
     AITER that cannot run it.
     """
     route = checked_route(route)
-    plan = planned(route, problem)
+    plan = fitted(planned(route, problem), weight)
+    tensors, workspaces = memory_of(plan, weight)
+    calls = bound_calls(plan.steps, problem.device, tensors | workspaces)
+    if observe is not None:
+        calls = observe.around(subject_of(route, problem, weight), plan.steps, calls)
+    return Launch(problem.shape, calls, workspaces, plan)
+
+
+def memory_of(
+    plan: Plan, weight: Mxfp4Weight, given: Sequence[str] = OPERANDS
+) -> "tuple[dict[str, Tensor], dict[str, Tensor]]":
+    """Return the tensors of ``weight`` that a plan reads, and workspaces for what is not given."""
     tensors = {
         name: getattr(weight, method)(layout)
         for name, (method, layout) in WEIGHT.items()
         if any(name == b.name for step in plan.steps for b in step.buffers.values())
     }
-    workspaces = {buffer.name: _empty(buffer, weight.device) for buffer in plan.workspaces}
+    own = (buffer for buffer in plan.workspaces if buffer.name not in given)
+    return tensors, {buffer.name: _empty(buffer, weight.device) for buffer in own}
+
+
+def bound_calls(
+    steps: Sequence[Step | Call],
+    device: Device,
+    tensors: "Mapping[str, Tensor]",
+    given: Sequence[str] = OPERANDS,
+) -> tuple[Callable[..., None], ...]:
+    """Compile ``steps`` and fix every argument, but for the buffers that are ``given``.
+
+    Each call takes the tensors of those, in that order; all others are in ``tensors``, by name.
+    """
     own = _interpreted_call if interpreting() else _compiled_call
-    calls = tuple(
-        bound_call(step, tensors | workspaces)
+    return tuple(
+        bound_call(step, tensors, given)
         if isinstance(step, Call)
-        else own(step, problem, tensors | workspaces)
-        for step in plan.steps
+        else own(step, device, tensors, given)
+        for step in steps
     )
-    return Launch(problem.shape, calls, workspaces, plan)
+
+
+def subject_of(route: Route, problem: Problem, weight: Mxfp4Weight) -> Subject:
+    """Return what an observer calls a bound route."""
+    shape = problem.shape
+    return Subject(route.family, (shape.m, shape.n, shape.k), weight.device)
 
 
 def planned(route: Route, problem: Problem) -> Plan:
@@ -76,6 +111,20 @@ def planned(route: Route, problem: Problem) -> Plan:
     if verdict.grade == "illegal":
         raise NoRouteError(f"{brief(route)} is not legal for {problem.shape}: {verdict.reason}")
     return owner.plan(route.config, problem)
+
+
+def fitted(plan: Plan, weight: Mxfp4Weight) -> Plan:
+    """Return ``plan`` with what it assumes of a weight put right for ``weight``."""
+    assumes = any(step.constants.get(SMALL_SCALES) and step.constants["BF16"] for step in plan.own)
+    if not assumes or weight.small_scales:
+        return plan
+    steps = tuple(
+        replace(step, constants={**step.constants, SMALL_SCALES: False})
+        if isinstance(step, Step) and SMALL_SCALES in step.constants
+        else step
+        for step in plan.steps
+    )
+    return replace(plan, steps=steps)
 
 
 def interpreting() -> bool:
@@ -99,36 +148,34 @@ def _empty(buffer: Buffer, device: str) -> "Tensor":
 
 
 def _compiled_call(
-    step: Step, problem: Problem, tensors: "dict[str, Any]"
-) -> "Callable[[Tensor, Tensor], None]":
-    launcher = build(step, problem.device)[(*step.grid, 1)]
+    step: Step, device: Device, tensors: "Mapping[str, Tensor]", given: Sequence[str]
+) -> Callable[..., None]:
+    launcher = build(step, device)[(*step.grid, 1)]
     names: list[str] = kernel_function(step).arg_names
-    named = arguments(step, {**tensors, "a": None, "c": None})
+    named = arguments(step, {**tensors, **dict.fromkeys(given)})
     fixed = [named[name] for name in names]
-    at_a, at_c = (_positions(step, names, operand) for operand in ("a", "c"))
+    later = [
+        (names.index(parameter), given.index(buffer.name))
+        for parameter, buffer in step.buffers.items()
+        if buffer.name in given
+    ]
 
-    def call(a: "Tensor", c: "Tensor") -> None:
+    def call(*now: "Tensor") -> None:
         values = fixed.copy()
-        for index in at_a:
-            values[index] = a
-        for index in at_c:
-            values[index] = c
+        for place, which in later:
+            values[place] = now[which]
         launcher(*values)
 
     return call
 
 
-def _positions(step: Step, names: list[str], operand: str) -> list[int]:
-    return [names.index(name) for name, held in step.buffers.items() if held.name == operand]
-
-
 def _interpreted_call(
-    step: Step, problem: Problem, tensors: "dict[str, Any]"
-) -> "Callable[[Tensor, Tensor], None]":
-    del problem
+    step: Step, device: Device, tensors: "Mapping[str, Tensor]", given: Sequence[str]
+) -> Callable[..., None]:
+    del device
     launcher = kernel_function(step)[(*step.grid, 1)]
 
-    def call(a: "Tensor", c: "Tensor") -> None:
-        launcher(**arguments(step, {**tensors, "a": a, "c": c}))
+    def call(*now: "Tensor") -> None:
+        launcher(**arguments(step, {**tensors, **dict(zip(given, now, strict=True))}))
 
     return call

@@ -1,14 +1,13 @@
 """The routes worth trying for a shape: a space multiplied out, made canonical and judged."""
 
-import itertools
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from mxtune.configs.devices import Device
 from mxtune.configs.routes import Config, Route
 from mxtune.configs.shapes import Shape
-from mxtune.configs.spaces import Space, load_space
+from mxtune.configs.spaces import Point, every_point, load_also, load_space
 from mxtune.kernels.family import RouteFamily
 
 
@@ -24,21 +23,22 @@ class Candidates:
 
 
 def candidates(families: Iterable[RouteFamily], shape: Shape, device: Device) -> Candidates:
-    """Multiply out the bundled space of each family for ``shape`` on ``device``."""
+    """Multiply out the bundled spaces of each family for ``shape`` on ``device``."""
     routes: dict[Route, None] = {}
     pruned: dict[Route, None] = {}
     rejected: Counter[str] = Counter()
     points = collapsed = 0
     for family in families:
-        for config in _points(family, load_space(family.name, device.arch)):
+        for point in space_points(family, device):
             points += 1
-            route = Route(family.name, family.normalise(config, shape))
-            verdict = family.legality(route.config, shape, device)
-            waste = family.waste(route.config, shape, device)
-            if verdict.grade == "illegal" or waste:
+            config = family.normalise(Config.of(point.settings), shape)
+            route = Route(family.name, config)
+            verdict = family.legality(config, shape, device)
+            if verdict.grade == "illegal":
+                rejected[f"{family.name}: {verdict.reason}"] += 1
+            elif waste := family.waste(config, shape, device, won=point.won):
                 rejected[f"{family.name}: {verdict.reason or waste}"] += 1
-                if verdict.grade != "illegal":
-                    pruned[route] = None
+                pruned[route] = None
             elif route in routes:
                 collapsed += 1
             else:
@@ -46,7 +46,7 @@ def candidates(families: Iterable[RouteFamily], shape: Shape, device: Device) ->
     return Candidates(tuple(routes), points, collapsed, rejected, tuple(pruned))
 
 
-def _points(family: RouteFamily, space: Space) -> Iterable[Config]:
-    axes = {t.name: space.get(t.name, (t.default,)) for t in family.tunables}
-    for values in itertools.product(*axes.values()):
-        yield Config.of(dict(zip(axes, values, strict=True)))
+def space_points(family: RouteFamily, device: Device) -> Iterator[Point]:
+    """Yield every point of the bundled spaces of a family once, whatever the shape."""
+    space, also = load_space(family.name, device.arch), load_also(family.name, device.arch)
+    return every_point(space, also, {t.name: t.default for t in family.tunables})

@@ -1,32 +1,34 @@
 """The dispatcher: a route table in, GEMMs out. It never measures, and always answers."""
 
+import sys
 import warnings
-from collections import OrderedDict
 from dataclasses import dataclass
 from functools import cached_property
 from importlib.resources import files
 from math import log
 from pathlib import Path
 from typing import TYPE_CHECKING
-from weakref import WeakKeyDictionary
 
-from mxtune.configs.devices import Device, bare_arch, load_device
-from mxtune.configs.errors import ConfigError, MissingError
+from mxtune.configs.devices import Device, bare_arch
+from mxtune.configs.errors import ConfigError
 from mxtune.configs.routes import Config, Route
+from mxtune.configs.settings import read_observed
 from mxtune.configs.shapes import Shape
 from mxtune.configs.table import RouteTable
+from mxtune.kernels.activation import Mxfp4Activation
 from mxtune.kernels.bind import Launch, bind, interpreting
 from mxtune.kernels.family import Problem, View
 from mxtune.kernels.gpu import running_device
+from mxtune.kernels.observe import Observer
+from mxtune.kernels.placed import INTERPRETED_AS, device_at, view_of
+from mxtune.kernels.plans import Plans
 from mxtune.kernels.registry import checked_route, fallback_route, family
+from mxtune.kernels.reuse import LastActivation
+from mxtune.kernels.shared import SharedLaunch, bind_shared, shares
 from mxtune.kernels.weight import Mxfp4Weight
 
 if TYPE_CHECKING:
     from torch import Tensor
-
-INTERPRETED_AS = "gfx950"  # the GPU that an interpreter without a table stands in for
-_PLANS = 256  # bound routes kept for one weight; the one not used for longest goes first
-_ALIGNED = 16  # bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,51 +43,71 @@ class Dispatcher:
     """Computes C = mxfp4(A) @ B.T by the route that a table has for the shape.
 
     Lookup: the exact shape; the nearest M of the same (N, K); the table's default; a family that is
-    legal for everything. A route that is not legal for the shape, or whose family cannot run here,
-    is passed over.
+    legal for everything. A route that is not legal for the shape, whose family cannot run here, or
+    that cannot take A as it is given, is passed over.
     """
 
-    def __init__(self, table: RouteTable | None) -> None:
-        """Take a table, or none: then the always-legal family computes everything."""
+    def __init__(
+        self,
+        table: RouteTable | None,
+        *,
+        reuse_activations: bool = False,
+        observe: Observer | None = None,
+    ) -> None:
+        """Take a table, or none: then the always-legal family computes everything.
+
+        ``reuse_activations`` keeps the last A that a route quantised by a kernel of its own, for
+        when the same tensor comes again: see `kernels/reuse.py` for what that promises and costs.
+        ``observe`` is what MXTUNE_OBSERVE asks for unless given.
+        """
         self._table = table
         self._routes = _usable(table) if table else {}
-        self._plans: WeakKeyDictionary[Mxfp4Weight, OrderedDict[Problem, Launch]] = (
-            WeakKeyDictionary()
-        )
+        self._plans, self._shared = Plans[Launch](), Plans[SharedLaunch]()
+        self._sharing = Plans[bool]()
+        self._last = LastActivation() if reuse_activations else None
+        self._observe = observe or Observer.of(read_observed(), sys.stderr)
 
     @classmethod
-    def load(cls, path: str | Path) -> "Dispatcher":
+    def load(
+        cls,
+        path: str | Path,
+        *,
+        reuse_activations: bool = False,
+        observe: Observer | None = None,
+    ) -> "Dispatcher":
         """Read a table; raises ConfigError for a file that is none."""
-        return cls(RouteTable.load(Path(path)))
+        table = RouteTable.load(Path(path))
+        return cls(table, reuse_activations=reuse_activations, observe=observe)
 
     @classmethod
-    def bundled(cls) -> "Dispatcher":
+    def bundled(
+        cls, *, reuse_activations: bool = False, observe: Observer | None = None
+    ) -> "Dispatcher":
         """Take the tables that come with mxtune for the GPU of this process.
 
         Where Triton interprets there is none: then it is the table for gfx950, if there is one.
         """
         arch = INTERPRETED_AS if interpreting() else running_device(0).arch
-        tables = [
-            RouteTable.load(Path(str(entry)))
-            for entry in (files("mxtune") / "results" / "tables").iterdir()
-            if entry.name.endswith(".json")
-        ]
-        fitting = [table for table in tables if bare_arch(table.device.arch) == arch]
-        return cls(fitting[0] if fitting else None)
+        return cls(bundled_table(arch), reuse_activations=reuse_activations, observe=observe)
 
-    def choose(self, shape: Shape, device: Device) -> Choice:
-        """Return the route for ``shape`` on ``device`` and why."""
+    def choose(self, shape: Shape, device: Device, *, quantised: bool = False) -> Choice:
+        """Return the route for ``shape`` on ``device`` and why.
+
+        ``quantised``: for an A that is an Mxfp4Activation.
+        """
         if self._table and bare_arch(self._table.device.arch) != device.arch:
             why = f"the table is for {self._table.device.arch}, this is {device.arch}"
             return Choice(fallback_route(shape), f"always legal: {why}")
         for route, why in self._steps(shape):
-            if _runs(route, shape, device):
+            if _runs(route, shape, device) and (not quantised or shares(route, shape, device)):
                 return Choice(route, why)
         why = "the table has nothing that fits" if self._table else "there is no table"
         return Choice(fallback_route(shape), f"always legal: {why}")
 
-    def __call__(self, a: "Tensor", w: Mxfp4Weight, out: "Tensor | None" = None) -> "Tensor":
-        """Return bf16 [M, N] = mxfp4(a) @ w.T for ``a`` bf16 [M, K], any strides.
+    def __call__(
+        self, a: "Tensor | Mxfp4Activation", w: Mxfp4Weight, out: "Tensor | None" = None
+    ) -> "Tensor":
+        """Return bf16 [M, N] = mxfp4(a) @ w.T for ``a`` [M, K]: bf16, any strides, or quantised.
 
         ``out``, if given, is overwritten: bf16 [M, N], unit stride along N. Raises ConfigError for
         operands that do not fit.
@@ -98,27 +120,43 @@ class Dispatcher:
         else:
             _check_out(out, a, w)
         if out.numel():
-            self._plan(a, out, w)(a, out)
+            self._compute(a, out, w)
         return out
 
     def plan(self, m: int, w: Mxfp4Weight) -> Launch:
         """Bind the route for M rows of contiguous A now; ``plan(a, c)`` then only launches."""
-        device = _device_of(w, self._table)
-        return self._bound(Problem.contiguous(Shape(m, w.n, w.k), device), w)
+        problem = Problem.contiguous(Shape(m, w.n, w.k), self._device(w))
+        return self._plans.of(problem, w, self._bind)
 
-    def _plan(self, a: "Tensor", out: "Tensor", w: Mxfp4Weight) -> Launch:
+    def _compute(self, a: "Tensor | Mxfp4Activation", out: "Tensor", w: Mxfp4Weight) -> None:
+        as_given = View(w.k, 1) if isinstance(a, Mxfp4Activation) else view_of(a)
         shape = Shape(a.shape[0], w.n, w.k)
-        problem = Problem(shape, _device_of(w, self._table), _view(a), _view(out))
-        return self._bound(problem, w)
+        problem = Problem(shape, self._device(w), as_given, view_of(out))
+        if isinstance(a, Mxfp4Activation):
+            self._shared.of(problem, w, self._bind_shared)(a, out)
+        elif self._last and self._sharing.of(problem, w, self._shares):
+            launch = self._shared.of(problem, w, self._bind_shared)
+            launch(self._last.quantised(a, launch.scale_layout, self._observe), out)
+        else:
+            self._plans.of(problem, w, self._bind)(a, out)
 
-    def _bound(self, problem: Problem, w: Mxfp4Weight) -> Launch:
-        plans = self._plans.setdefault(w, OrderedDict())
-        if problem not in plans:
-            plans[problem] = bind(self.choose(problem.shape, problem.device).route, problem, w)
-            if len(plans) > _PLANS:
-                plans.popitem(last=False)
-        plans.move_to_end(problem)
-        return plans[problem]
+    def _shares(self, problem: Problem, w: Mxfp4Weight) -> bool:
+        """Whether the route for a tensor is one that an Mxfp4Activation would take too."""
+        del w
+        shape, device = problem.shape, problem.device
+        return shares(self.choose(shape, device).route, shape, device)
+
+    def _bind(self, problem: Problem, w: Mxfp4Weight) -> Launch:
+        route = self.choose(problem.shape, problem.device).route
+        return bind(route, problem, w, self._observe)
+
+    def _bind_shared(self, problem: Problem, w: Mxfp4Weight) -> SharedLaunch:
+        route = self.choose(problem.shape, problem.device, quantised=True).route
+        return bind_shared(route, problem, w, self._observe)
+
+    def _device(self, w: Mxfp4Weight) -> Device:
+        """Return the GPU that the weight lies on; for a CPU, the one that the table is for."""
+        return device_at(w.device, self._table.device.arch if self._table else INTERPRETED_AS)
 
     def _steps(self, shape: Shape) -> list[tuple[Route, str]]:
         steps: list[tuple[Route, str]] = []
@@ -137,6 +175,18 @@ class Dispatcher:
             return None
         default = self._table.default
         return _accepted(Route(default.family, Config.of(default.config)), "default")
+
+
+def bundled_table(arch: str) -> RouteTable | None:
+    """Return the table that comes with mxtune for ``arch``: a measured one before a reported one.
+
+    Among equals the newest wins, then the first by file name.
+    """
+    folder = files("mxtune") / "results" / "tables"
+    names = sorted(entry.name for entry in folder.iterdir() if entry.name.endswith(".json"))
+    tables = (RouteTable.load(Path(str(folder / name))) for name in names)
+    fitting = [table for table in tables if bare_arch(table.device.arch) == arch]
+    return max(fitting, key=lambda table: (table.strength, table.made.at), default=None)
 
 
 def _runs(route: Route, shape: Shape, device: Device) -> bool:
@@ -160,41 +210,24 @@ def _accepted(route: Route, place: str) -> Route | None:
         return None
 
 
-def _device_of(w: Mxfp4Weight, table: RouteTable | None) -> Device:
-    """Return the GPU that the weight lies on; for a CPU, the one that the table is for."""
-    if not w.device.startswith("cpu"):
-        return running_device(int(w.device.partition(":")[2] or 0))
-    if not interpreting():
-        raise MissingError(
-            "the operands are on the CPU: move them to a GPU, or set TRITON_INTERPRET=1 before "
-            "Python starts to interpret"
-        )
-    return load_device(table.device.arch if table else INTERPRETED_AS)
-
-
-def _view(matrix: "Tensor") -> View:
-    row, column = matrix.stride()
-    if matrix.shape[0] == 1:
-        row = matrix.shape[1]  # torch leaves the stride of a single row undefined
-    return View(row, column, matrix.data_ptr() % _ALIGNED == 0)
-
-
-def _check_operands(a: "Tensor", w: Mxfp4Weight) -> None:
+def _check_operands(a: "Tensor | Mxfp4Activation", w: Mxfp4Weight) -> None:
     import torch
 
-    if a.dtype != torch.bfloat16:
+    if not isinstance(a, Mxfp4Activation) and a.dtype != torch.bfloat16:
         raise ConfigError(f"A must be bfloat16, not {a.dtype}: quantise others with a.bfloat16()")
-    if a.ndim != 2 or a.shape[1] != w.k:
+    if len(a.shape) != 2 or a.shape[1] != w.k:
         raise ConfigError(f"A must be [M, {w.k}] for this weight, not {list(a.shape)}")
     if str(a.device) != w.device:
         raise ConfigError(f"A is on {a.device} and the weight on {w.device}; move one of them")
 
 
-def _check_out(out: "Tensor", a: "Tensor", w: Mxfp4Weight) -> None:
+def _check_out(out: "Tensor", a: "Tensor | Mxfp4Activation", w: Mxfp4Weight) -> None:
+    import torch
+
     wanted = (a.shape[0], w.n)
-    if out.dtype != a.dtype or tuple(out.shape) != wanted or out.device != a.device:
+    if out.dtype != torch.bfloat16 or tuple(out.shape) != wanted or str(out.device) != w.device:
         raise ConfigError(
-            f"out must be {a.dtype} {list(wanted)} on {a.device}, "
+            f"out must be {torch.bfloat16} {list(wanted)} on {a.device}, "
             f"not {out.dtype} {list(out.shape)} on {out.device}"
         )
     if out.shape[1] > 1 and out.stride(1) != 1:

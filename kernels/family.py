@@ -78,6 +78,14 @@ WEIGHT: Mapping[str, tuple[str, str]] = {
     "b_scales_shuffled": ("scales", "shuffled"),
 }
 
+# The workspaces that an Mxfp4Activation can stand for: buffer name to layout of the scales.
+A_CODES = "a_codes"
+A_SCALES: Mapping[str, str] = {"a_scales": "plain", "a_scales_shuffled": "shuffled"}
+
+
+# The constant that says that no scale of B is above 2: a plan assumes it, a binder knows.
+SMALL_SCALES = "SMALL"
+
 
 @dataclass(frozen=True, slots=True)
 class Work:
@@ -212,8 +220,13 @@ class RouteFamily(Protocol):
         """Say whether ``config`` may be used for ``shape`` on ``device``."""
         ...
 
-    def waste(self, config: Config, shape: Shape, device: Device) -> str | None:
-        """Say why a legal config is not worth trying for ``shape`` on ``device``, or None."""
+    def waste(
+        self, config: Config, shape: Shape, device: Device, *, won: bool = False
+    ) -> str | None:
+        """Say why a legal config is not worth trying for ``shape`` on ``device``, or None.
+
+        ``won``: it has won somewhere, so that what usually does not pay may.
+        """
         ...
 
     def fallback(self, shape: Shape) -> Config:

@@ -56,6 +56,12 @@ def running_device(index: int) -> Device:
     return device_of(properties(torch, reports)[index])
 
 
+def capturing(place: str) -> bool:
+    """Whether what is launched at ``place`` now goes into a graph and is not executed."""
+    on_gpu = not place.startswith("cpu")
+    return on_gpu and bool(import_module("torch").cuda.is_current_stream_capturing())
+
+
 def device_of(gpu: Properties) -> Device:
     """Return the description of a GPU, with what it reports in place of what is typical."""
     arch = bare_arch(gpu.arch)

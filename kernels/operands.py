@@ -33,10 +33,9 @@ def scales_a(shape: Shape, *, shuffled: bool = False) -> Buffer:
     return Buffer("a_scales", "u8", (shape.m, columns))
 
 
-def rounded_a(shape: Shape) -> tuple[Buffer, Buffer]:
-    """Workspaces of A rounded to MXFP4 values, as bf16: those at even and at odd places."""
-    size = (shape.m, shape.k // 2)
-    return Buffer("a_even", "bf16", size), Buffer("a_odd", "bf16", size)
+def rounded_a(shape: Shape) -> Buffer:
+    """Workspace of A rounded to MXFP4 values, bf16 [M, K]."""
+    return Buffer("a_rounded", "bf16", (shape.m, shape.k))
 
 
 def scales_b(shape: Shape) -> Buffer:

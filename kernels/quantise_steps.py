@@ -63,23 +63,22 @@ def codes_step(config: Config, problem: Problem, *, shuffled: bool = False) -> S
 
 
 def _round_step(config: Config, problem: Problem) -> Step:
-    """Round A to MXFP4 values, kept as bf16 in the workspaces a_even and a_odd [M, K/2]."""
+    """Round A to MXFP4 values, kept as bf16 in the workspace a_rounded [M, K]."""
     shape, a = problem.shape, operand_a(problem)
     rows, columns = config.number("quant_m"), config.number("quant_k")
     grid = (ceil_div(shape.m, rows), ceil_div(shape.k, columns))
-    even, odd = rounded_a(shape)
     values = rows * columns
     return Step(
         name="quantise",
         kernel="quantise:round_values",
         grid=grid,
-        buffers={"a_ptr": a, "even_ptr": even, "odd_ptr": odd},
+        buffers={"a_ptr": a, "rounded_ptr": rounded_a(shape)},
         integers={
             "M": shape.m,
             "K": shape.k,
             "stride_am": problem.a.row,
             "stride_ak": problem.a.column,
-            "stride_rm": shape.k // 2,
+            "stride_rm": shape.k,
         },
         constants={"BLOCK_M": rows, "BLOCK_K": columns, "WIDE": a.wide},
         options={"num_warps": config.number("quant_warps"), "num_stages": 1},

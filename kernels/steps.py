@@ -5,7 +5,7 @@ from math import prod
 
 from mxtune.configs.routes import Config, Value
 from mxtune.configs.shapes import SCALE_BLOCK, Shape
-from mxtune.kernels.family import BYTES, Buffer, Plan, Problem, Step, Work
+from mxtune.kernels.family import BYTES, SMALL_SCALES, Buffer, Plan, Problem, Step, Work
 from mxtune.kernels.operands import (
     operand_a,
     operand_c,
@@ -38,9 +38,9 @@ def gemm_step(config: Config, problem: Problem, out: Buffer, *, atomic: bool = F
             "c_ptr": out,
         },
         integers={
-            "stride_am": shape.k // 2,
+            "stride_am": codes.shape[1],
             "stride_as": beside.shape[1],
-            **_tile_integers(problem, out, blocks),
+            **_tile_integers(config, problem, out, blocks),
         },
         constants=_tile_constants(config, problem, out, atomic=atomic) | {"WIDE_A": codes.wide},
         options=_launch(config),
@@ -49,9 +49,9 @@ def gemm_step(config: Config, problem: Problem, out: Buffer, *, atomic: bool = F
 
 
 def _operand_of_gemm(config: Config, shape: Shape) -> tuple[Buffer, Buffer]:
-    """Return the quantised A: codes and scales, or even and odd values."""
+    """Return the quantised A: codes and scales, or its values and scales that nobody reads."""
     if in_bf16(config):
-        return rounded_a(shape)
+        return rounded_a(shape), _scales_of(config, shape)
     return plain_codes("a_codes", shape.m, shape), scales_a(shape)
 
 
@@ -66,10 +66,17 @@ def _shares(config: Config, shape: Shape) -> tuple[int, int, int]:
 
 def _weight_buffers(config: Config, shape: Shape) -> dict[str, Buffer]:
     name = "b" if config.text("weights") == "plain" else "b_shuffled"
-    return {"b_ptr": plain_codes(name, shape.n, shape), "b_scales_ptr": scales_b(shape)}
+    return {"b_ptr": plain_codes(name, shape.n, shape), "b_scales_ptr": _scales_of(config, shape)}
 
 
-def _tile_integers(problem: Problem, out: Buffer, blocks: int) -> dict[str, int]:
+def _scales_of(config: Config, shape: Shape) -> Buffer:
+    """Scales of B: shuffled for FP4 matrix units, plain where they become factors of bf16."""
+    if in_bf16(config):
+        return Buffer("b_scales", "u8", (shape.n, shape.k // SCALE_BLOCK))
+    return scales_b(shape)
+
+
+def _tile_integers(config: Config, problem: Problem, out: Buffer, blocks: int) -> dict[str, int]:
     shape = problem.shape
     whole = out.name == "c"
     return {
@@ -77,7 +84,7 @@ def _tile_integers(problem: Problem, out: Buffer, blocks: int) -> dict[str, int]
         "N": shape.n,
         "K": shape.k,
         "stride_bn": shape.k // 2,
-        "scale_width": scales_b(shape).shape[1],
+        "scale_width": _scales_of(config, shape).shape[1],
         "stride_cm": problem.c.row if whole else shape.n,
         "stride_cs": shape.m * shape.n if len(out.shape) == 3 and out.shape[0] > 1 else 0,
         "split_blocks": blocks,
@@ -111,7 +118,7 @@ def fused_step(config: Config, problem: Problem, out: Buffer, *, atomic: bool = 
         integers={
             "stride_am": problem.a.row,
             "stride_ak": problem.a.column,
-            **_tile_integers(problem, out, blocks),
+            **_tile_integers(config, problem, out, blocks),
         },
         constants=_tile_constants(config, problem, out, atomic=atomic)
         | {"WIDE_A": a.wide, "HARDWARE": converts_words(config, problem)},
@@ -221,6 +228,7 @@ def _tile_constants(
         "WIDE_C": out.wide,
         "ATOMIC": atomic,
         "BF16": in_bf16(config),
+        SMALL_SCALES: True,
     }
 
 

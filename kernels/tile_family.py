@@ -47,11 +47,13 @@ class TileFamily:
             return illegal(f"split_k {config['split_k']} leaves splits of {blocks} blocks idle")
         return tile_legality(self._whole(config), shape, device)
 
-    def waste(self, config: Config, shape: Shape, device: Device) -> str | None:
+    def waste(
+        self, config: Config, shape: Shape, device: Device, *, won: bool = False
+    ) -> str | None:
         """See RouteFamily."""
         if int(config.get("split_k", 1)) < self.least_split:
             return "a split of one is another family, and a kernel more"
-        return tile_waste(self._whole(config), shape, device)
+        return tile_waste(self._whole(config), shape, device, won=won)
 
     def fallback(self, shape: Shape) -> Config:
         """See RouteFamily."""

@@ -11,6 +11,7 @@ CONVERTS = ("gfx950",)  # architectures whose FP4 conversion `convert: hardware`
 
 # Results below which a warp only repeats another's: one 16x16 MFMA on AMD, one 16x8 MMA on NVIDIA.
 _RESULTS = {"hip": 256, "cuda": 128}
+_ROWS = 16  # of either, however few of them a tile has: AITER's winners of 8 rows are on 8 waves
 _REGISTERS = {"hip": 512, "cuda": 255}  # 32-bit registers a lane can have
 
 
@@ -41,10 +42,7 @@ def _without_scaled_mfma(config: Config) -> str | None:
     """
     if config.number("num_warps") == 1:
         return "one warp does not get the scaled MFMA on gfx950"
-    if config.number("matrix_instr_nonkdim") == 32:
-        if min(config.number("BLOCK_M"), config.number("BLOCK_N")) < 32:
-            return "matrix_instr_nonkdim 32 takes a tile of at least 32x32"
-    elif config.number("BLOCK_K") < 128:
+    if config.number("matrix_instr_nonkdim") != 32 and config.number("BLOCK_K") < 128:
         return f"BLOCK_K {config['BLOCK_K']}: the scaled MFMA takes 128 values along K"
     return None
 
@@ -79,25 +77,31 @@ def _weight_obstacle(config: Config, shape: Shape) -> str | None:
     return weight_obstacle(shape.n, shape.k // 2)
 
 
-def tile_waste(config: Config, shape: Shape, device: Device) -> str | None:
-    """Say why a legal tile is not worth trying for ``shape``, or None."""
+def tile_waste(config: Config, shape: Shape, device: Device, *, won: bool = False) -> str | None:
+    """Say why a legal tile is not worth trying for ``shape``, or None.
+
+    With ``won`` a tile may be one size too large for the shape, and have warps that repeat others:
+    AITER has winners of both kinds, where more waves in flight hide what memory takes.
+    """
     for name, size, least in (
         ("BLOCK_M", shape.m, 16),
         ("BLOCK_N", shape.n, 32),
         ("BLOCK_K", shape.k, 128),
     ):
-        if config.number(name) > max(least, next_power_of_two(size)):
+        if config.number(name) > max(least, next_power_of_two(size)) * (2 if won else 1):
             return f"{name} far beyond {name[-1]}"
     if config.get("multiply") == "bf16" and device.scaled_mma:
         return "bf16 on a GPU with FP4 matrix units"
-    return _idle_warps(config, device)
+    return None if won else _idle_warps(config, device)
 
 
 def _idle_warps(config: Config, device: Device) -> str | None:
-    """Say why some warps would only repeat what others do, or None."""
+    """Say why some warps or matrix units would only repeat what others do, or None."""
     m, n, warps = (config.number(name) for name in ("BLOCK_M", "BLOCK_N", "num_warps"))
+    if config.number("matrix_instr_nonkdim") == 32 and min(m, n) < 32:
+        return "a matrix instruction of 32x32 on a smaller tile"
     shuffled = config.get("weights", "plain") == "shuffled" and device.scaled_mma
     if shuffled and warps > max(1, m // 16) * n // 32:  # a wave takes 32 rows of such at once
         return "fewer than 32 rows of weights a wave"
-    least = _RESULTS[device.backend]
-    return f"fewer than {least} results a warp" if m * n < least * warps else None
+    least, whole = _RESULTS[device.backend], max(m, _ROWS)
+    return f"fewer than {least} results a warp" if whole * n < least * warps else None

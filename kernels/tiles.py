@@ -5,7 +5,7 @@ from mxtune.configs.shapes import Shape
 from mxtune.kernels.family import Tunable
 
 TILE = (
-    Tunable("BLOCK_M", "rows of C a program computes", 16, (8, 16, 32, 64, 128, 256)),
+    Tunable("BLOCK_M", "rows of C a program computes", 16, (4, 8, 16, 32, 64, 128, 256)),
     Tunable("BLOCK_N", "columns of C a program computes", 64, (16, 32, 64, 128, 256)),
     Tunable("BLOCK_K", "values along K in one step of its loop", 256, (64, 128, 256, 512, 1024)),
     Tunable("group_m", "tiles along M before the next along N", 1, (1, 2, 4, 8, 16)),

@@ -1,5 +1,6 @@
 """One MXFP4 weight and its layouts, each made once, when first needed."""
 
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from mxtune.configs.errors import ConfigError
@@ -11,6 +12,8 @@ if TYPE_CHECKING:
 
 PLAIN = "plain"
 SHUFFLED = "shuffled"
+
+_SCALE_OF_2 = 128  # its byte
 
 _CODES_TO = {SHUFFLED: layouts.shuffle_weight, PLAIN: layouts.unshuffle_weight}
 
@@ -83,6 +86,12 @@ class Mxfp4Weight:
                 else layouts.unshuffle_scales(held, self.n, self.k // SCALE_BLOCK)
             )
         return self._scales[layout]
+
+    @cached_property
+    def small_scales(self) -> bool:
+        """Whether no scale is above 2, those of blocks with a NaN left aside. Waits for a GPU."""
+        held = next(iter(self._scales.values()))  # padding is zero
+        return bool((held.masked_fill(held == formats.NAN_SCALE, 0) <= _SCALE_OF_2).all())
 
     def copy(self) -> "Mxfp4Weight":
         """Return the same weight in memory of its own, in the layouts that exist so far."""

@@ -3,12 +3,10 @@
 import json
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass
-from math import prod
 
 from mxtune.configs.devices import Device, load_device
 from mxtune.configs.shapes import Shape
-from mxtune.configs.spaces import load_space
-from mxtune.kernels.candidates import candidates
+from mxtune.kernels.candidates import candidates, space_points
 from mxtune.kernels.family import RouteFamily
 from mxtune.kernels.registry import families
 
@@ -44,8 +42,7 @@ def standings(shape: str | None, target: str) -> tuple[Standing, ...]:
 
 
 def _standing(owner: RouteFamily, shape: Shape | None, device: Device) -> Standing:
-    space = load_space(owner.name, device.arch)
-    points = prod(len(space.get(tunable.name, (0,))) for tunable in owner.tunables)
+    points = sum(1 for _ in space_points(owner, device))
     of_shape = _of_shape(owner, shape, device) if shape else None
     return Standing(owner.name, owner.missing(device) or "", points, of_shape)
 

@@ -15,6 +15,7 @@ from mxtune.kernels.family import Problem, Step
 
 _SCALED_MFMA = re.compile(r"\bv_mfma_scale_f32_\w+_f8f6f4\b")
 _ANY_MFMA = re.compile(r"\bv_mfma_\w+")
+_CONVERSION = re.compile(r"\bv_cvt_scalef32_pk_fp4_\w+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,12 +29,16 @@ class ObjectFacts:
     spills: int | None = None
     scaled_mfma: int = 0  # instructions in the text, not executed
     other_mfma: int = 0
+    converts: bool = False  # whether the step was to use gfx950's own FP4 conversion
+    conversions: int = 0  # of those
 
     @property
     def obstacle(self) -> str | None:
         """Say what keeps the object from being a route of ours, or None."""
         if self.step in ("gemm", "fused") and self.vgpr is not None and not self.scaled_mfma:
             return f"{self.step}: no scaled MFMA in its assembly"
+        if self.converts and not self.conversions:  # triton 3.9 drops inline assembly it rejects
+            return f"{self.step}: no FP4 conversion in its assembly"
         return None
 
 
@@ -82,10 +87,13 @@ def _facts(step: Step, kernel: Any, device: Device) -> ObjectFacts:
     assembly = kernel.asm.get("amdgcn")
     if assembly is None:
         return ObjectFacts(step.name, lds)
-    return read_assembly(step.name, lds, assembly)
+    converts = bool(step.constants.get("HARDWARE")) and not step.constants.get("BF16")
+    return read_assembly(step.name, lds, assembly, converts=converts)
 
 
-def read_assembly(step: str, lds_bytes: int, assembly: str) -> ObjectFacts:
+def read_assembly(
+    step: str, lds_bytes: int, assembly: str, *, converts: bool = False
+) -> ObjectFacts:
     """Read gfx950 assembly as Triton prints it, its metadata block included."""
     scaled = len(_SCALED_MFMA.findall(assembly))
     return ObjectFacts(
@@ -96,6 +104,8 @@ def read_assembly(step: str, lds_bytes: int, assembly: str) -> ObjectFacts:
         spills=_metadata(assembly, "vgpr_spill_count") + _metadata(assembly, "sgpr_spill_count"),
         scaled_mfma=scaled,
         other_mfma=len(_ANY_MFMA.findall(assembly)) - scaled,
+        converts=converts,
+        conversions=len(_CONVERSION.findall(assembly)),
     )
 
 

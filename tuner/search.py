@@ -6,8 +6,9 @@ one setting by one notch, as long as that finds something faster. The search onl
 tries them (a GPU, a recording) tells it the outcome.
 """
 
+import itertools
 import random
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from mxtune.configs.errors import ConfigError
@@ -121,8 +122,8 @@ class Search:
         self.best = leaders[0]
         axes = notches(self.task.found.routes)
         legal = set(self.task.found.routes)
-        steps = (step for route in leaders for step in neighbours(route, axes))
-        return [r for r in dict.fromkeys(steps) if r in legal and r not in self.asked]
+        steps = (step for route in leaders for step in neighbours(route, axes, legal))
+        return [route for route in dict.fromkeys(steps) if route not in self.asked]
 
 
 def fastest(trials: Iterable[Trial]) -> list[Trial]:
@@ -184,11 +185,14 @@ def _notch(value: Value) -> tuple[int, str]:
     return (value, "") if isinstance(value, int) else (0, value)
 
 
-def neighbours(route: Route, axes: Axes) -> Iterator[Route]:
-    """Yield the routes one notch away along one setting, legal or not."""
+def neighbours(route: Route, axes: Axes, among: Container[Route]) -> Iterator[Route]:
+    """Yield the nearest routes of ``among`` on either side along each setting.
+
+    Spaces are sparse: a value that other routes have need not go with the rest of this one's.
+    """
     for name, value in route.config.items():
         values = axes.get((route.family, name), [])
         at = values.index(value) if value in values else -1
-        for index in (at - 1, at + 1):
-            if at >= 0 and 0 <= index < len(values):
-                yield Route(route.family, route.config.changed(**{name: values[index]}))
+        for side in (values[:at][::-1], values[at + 1 :]) if at >= 0 else ():
+            steps = (Route(route.family, route.config.changed(**{name: v})) for v in side)
+            yield from itertools.islice((step for step in steps if step in among), 1)

@@ -17,8 +17,8 @@ def _eight_codes(w0, w1, w2, w3, scale):
     """Eight E2M1 codes as a uint32 from four words of two bf16, divided by 2^(exponent of scale).
 
     A conversion writes one byte of its register, and the next instruction but one is the first that
-    may touch that register: nobody keeps instructions of inline assembly apart. So two elements are
-    converted in turns.
+    may touch that register, the third one if it is a matrix instruction: nobody keeps instructions
+    of inline assembly apart. So two elements are converted in turns, and there is a pause behind.
     """
     return tl.inline_asm_elementwise(
         """v_cvt_scalef32_pk_fp4_bf16 $0, $2, $10
@@ -28,7 +28,8 @@ def _eight_codes(w0, w1, w2, w3, scale):
         v_cvt_scalef32_pk_fp4_bf16 $0, $6, $10 op_sel:[0,0,0,1]
         v_cvt_scalef32_pk_fp4_bf16 $1, $7, $11 op_sel:[0,0,0,1]
         v_cvt_scalef32_pk_fp4_bf16 $0, $8, $10 op_sel:[0,0,1,1]
-        v_cvt_scalef32_pk_fp4_bf16 $1, $9, $11 op_sel:[0,0,1,1]""",
+        v_cvt_scalef32_pk_fp4_bf16 $1, $9, $11 op_sel:[0,0,1,1]
+        s_nop 1""",
         "=&v,=&v,v,v,v,v,v,v,v,v,v,v",
         [w0, w1, w2, w3, scale],
         dtype=tl.uint32,

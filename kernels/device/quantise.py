@@ -3,7 +3,7 @@
 import triton
 import triton.language as tl
 
-from mxtune.kernels.device.bf16 import along_rows, even_values, odd_values
+from mxtune.kernels.device.bf16 import rounded
 from mxtune.kernels.device.hardware import quantise_words
 from mxtune.kernels.device.mxfp4 import quantise_tile, shuffled_scale_offset
 from mxtune.kernels.device.tile import INTERPRETED
@@ -55,28 +55,22 @@ def quantise(
 
 @triton.jit
 def round_values(
-    a_ptr, even_ptr, odd_ptr, M, K, stride_am, stride_ak, stride_rm,
+    a_ptr, rounded_ptr, M, K, stride_am, stride_ak, stride_rm,
     BLOCK_M: tl.constexpr, BLOCK_K: tl.constexpr, WIDE: tl.constexpr,
 ):  # fmt: skip
-    """What MXFP4 makes of A, as bf16: the values at even and at odd places along K.
+    """What MXFP4 makes of A, as bf16.
 
-    a     bf16 [M, K], strides in elements, any
-    even  bf16 [M, K/2], row stride ``stride_rm``; so is odd
+    a        bf16 [M, K], strides in elements, any
+    rounded  bf16 [M, K], row stride ``stride_rm``
     """
     row = tl.program_id(0) * BLOCK_M + tl.arange(0, BLOCK_M)
     column = tl.program_id(1) * BLOCK_K + tl.arange(0, BLOCK_K)
     if WIDE:
         row = row.to(tl.int64)
         column = column.to(tl.int64)
+    inside = (row[:, None] < M) & (column[None, :] < K)
     a = tl.load(
-        a_ptr + row[:, None] * stride_am + column[None, :] * stride_ak,
-        mask=(row[:, None] < M) & (column[None, :] < K),
-        other=0.0,
+        a_ptr + row[:, None] * stride_am + column[None, :] * stride_ak, mask=inside, other=0.0
     )
-    codes, scales = quantise_tile(a, BLOCK_M, BLOCK_K)
-    factor = along_rows(scales, BLOCK_M, BLOCK_K)
-    pair = tl.program_id(1) * (BLOCK_K // 2) + tl.arange(0, BLOCK_K // 2)
-    inside = (row[:, None] < M) & (pair[None, :] < K // 2)
-    at = row[:, None] * stride_rm + pair[None, :]
-    tl.store(even_ptr + at, (even_values(codes) * factor).to(tl.bfloat16), mask=inside)
-    tl.store(odd_ptr + at, (odd_values(codes) * factor).to(tl.bfloat16), mask=inside)
+    at = row[:, None] * stride_rm + column[None, :]
+    tl.store(rounded_ptr + at, rounded(a, BLOCK_M, BLOCK_K).to(tl.bfloat16), mask=inside)

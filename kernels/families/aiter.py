@@ -51,9 +51,11 @@ class _AiterFamily:
             return Legality("suspect", f"K is no multiple of {_WHOLE_K}: scales' padding is read")
         return LEGAL
 
-    def waste(self, config: Config, shape: Shape, device: Device) -> str | None:
+    def waste(
+        self, config: Config, shape: Shape, device: Device, *, won: bool = False
+    ) -> str | None:
         """See RouteFamily."""
-        del config, shape, device
+        del config, shape, device, won
         return None
 
     def fallback(self, shape: Shape) -> Config:

@@ -109,9 +109,11 @@ class _AsmFamily:
             return Legality("suspect", "an operand of more than 2 GiB, which nobody has tried")
         return Legality(verdict.grade, verdict.reason)
 
-    def waste(self, config: Config, shape: Shape, device: Device) -> str | None:
+    def waste(
+        self, config: Config, shape: Shape, device: Device, *, won: bool = False
+    ) -> str | None:
         """See RouteFamily. A tile one size too large has won, where it shares the same columns."""
-        del device
+        del device, won
         kernel = _kernels()[config.text("kernel")]
         if kernel.tile_m > 32 and kernel.tile_m >= 2 * shape.m + 32:
             return "tile far beyond M"

@@ -133,11 +133,15 @@ def register_name(number: int) -> str:
     return special.get(number, f"s{number}") if number != SCC else "scc"
 
 
+_REGISTERS = span(0, 128) | span(SCC, 1) | span(VGPR, 512)  # other numbers are constants
+
+
 def _with_registers(raw: Any, bare: Instruction) -> Instruction:
     reads, writes = _operand_sets(raw, bare)
     more_reads, more_writes = _implied_sets(bare, writes)
-    known = span(0, 128) | span(SCC, 1) | span(VGPR, 512)
-    return replace(bare, reads=(reads | more_reads) & known, writes=(writes | more_writes) & known)
+    return replace(
+        bare, reads=(reads | more_reads) & _REGISTERS, writes=(writes | more_writes) & _REGISTERS
+    )
 
 
 def _operand_sets(raw: Any, bare: Instruction) -> tuple[int, int]:
@@ -150,7 +154,10 @@ def _operand_sets(raw: Any, bare: Instruction) -> tuple[int, int]:
         if operand is None:
             continue
         count = _count(field, bare, sizes.get(operand, 1))
-        registers = span(_number(field, value, bare, types.get(operand, "")), count)
+        first = _number(field, value, bare, types.get(operand, ""))
+        if not _REGISTERS >> first & 1:  # the second half of a 64-bit literal, 255, is not v0
+            continue
+        registers = span(first, count)
         is_read, is_written = _roles(field, bare)
         reads |= registers if is_read else 0
         writes |= registers if is_written else 0
