@@ -1,8 +1,8 @@
 """The routes worth trying for a shape: a space multiplied out, made canonical and judged."""
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
 
 from mxtune.configs.devices import Device
 from mxtune.configs.routes import Config, Route
@@ -20,6 +20,14 @@ class Candidates:
     collapsed: int  # points that launch the same as another
     rejected: Mapping[str, int]  # points not worth or not legal to try, by reason
     pruned: tuple[Route, ...]  # distinct ones that are legal, but not worth it
+
+    def among(self, known: Collection[Route], reason: str) -> "Candidates":
+        """Reject what is not ``known``, for ``reason``."""
+        routes = tuple(route for route in self.routes if route in known)
+        others = Counter(self.rejected)
+        others[reason] += len(self.routes) - len(routes)
+        pruned = tuple(route for route in self.pruned if route in known)
+        return replace(self, routes=routes, rejected=others, pruned=pruned)
 
 
 def candidates(families: Iterable[RouteFamily], shape: Shape, device: Device) -> Candidates:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from mxtune.configs.devices import Device, bare_arch
 from mxtune.configs.errors import ConfigError
+from mxtune.configs.evidence import Measured
 from mxtune.configs.routes import Config, Route
 from mxtune.configs.settings import read_observed
 from mxtune.configs.shapes import Shape
@@ -29,6 +30,9 @@ from mxtune.kernels.weight import Mxfp4Weight
 
 if TYPE_CHECKING:
     from torch import Tensor
+
+
+_EXACT = "exact: the table has this shape"
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +66,8 @@ class Dispatcher:
         """
         self._table = table
         self._routes = _usable(table) if table else {}
+        entries = table.routes if table else ()
+        self._measured = {entry.key for entry in entries if isinstance(entry.evidence, Measured)}
         self._plans, self._shared = Plans[Launch](), Plans[SharedLaunch]()
         self._sharing = Plans[bool]()
         self._last = LastActivation() if reuse_activations else None
@@ -98,9 +104,12 @@ class Dispatcher:
         if self._table and bare_arch(self._table.device.arch) != device.arch:
             why = f"the table is for {self._table.device.arch}, this is {device.arch}"
             return Choice(fallback_route(shape), f"always legal: {why}")
-        for route, why in self._steps(shape):
-            if _runs(route, shape, device) and (not quantised or shares(route, shape, device)):
-                return Choice(route, why)
+        for choice in self._steps(shape):
+            proven = choice.why == _EXACT and shape in self._measured
+            if not _runs(choice.route, shape, device, proven=proven):
+                continue
+            if not quantised or shares(choice.route, shape, device):
+                return choice
         why = "the table has nothing that fits" if self._table else "there is no table"
         return Choice(fallback_route(shape), f"always legal: {why}")
 
@@ -158,15 +167,15 @@ class Dispatcher:
         """Return the GPU that the weight lies on; for a CPU, the one that the table is for."""
         return device_at(w.device, self._table.device.arch if self._table else INTERPRETED_AS)
 
-    def _steps(self, shape: Shape) -> list[tuple[Route, str]]:
-        steps: list[tuple[Route, str]] = []
+    def _steps(self, shape: Shape) -> list[Choice]:
+        steps: list[Choice] = []
         if shape in self._routes:
-            steps.append((self._routes[shape], "exact: the table has this shape"))
+            steps.append(Choice(self._routes[shape], _EXACT))
         neighbours = [s for s in self._routes if (s.n, s.k) == (shape.n, shape.k) and s != shape]
         neighbours.sort(key=lambda s: (abs(log(s.m / shape.m)), -s.m))
-        steps += [(self._routes[s], f"nearest M: the table has {s}") for s in neighbours]
+        steps += [Choice(self._routes[s], f"nearest M: the table has {s}") for s in neighbours]
         if self._default:
-            steps.append((self._default, "default: the table has no such (N, K)"))
+            steps.append(Choice(self._default, "default: the table has no such (N, K)"))
         return steps
 
     @cached_property
@@ -189,11 +198,13 @@ def bundled_table(arch: str) -> RouteTable | None:
     return max(fitting, key=lambda table: (table.strength, table.made.at), default=None)
 
 
-def _runs(route: Route, shape: Shape, device: Device) -> bool:
+def _runs(route: Route, shape: Shape, device: Device, *, proven: bool) -> bool:
+    """Whether a route may be used: a suspect one only where a measurement proved it right."""
     owner = family(route.family)
     if owner.missing(device):
         return False
-    return owner.legality(route.config, shape, device).grade != "illegal"
+    grade = owner.legality(route.config, shape, device).grade
+    return grade == "legal" or (grade == "suspect" and proven)
 
 
 def _usable(table: RouteTable) -> dict[Shape, Route]:

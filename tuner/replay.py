@@ -18,6 +18,7 @@ from statistics import median
 from mxtune.configs.errors import StoreError
 from mxtune.configs.routes import Route
 from mxtune.configs.shapes import Shape
+from mxtune.kernels.registry import checked_route, families
 from mxtune.results.export import store_file
 from mxtune.results.finals import heat_of
 from mxtune.results.store import Store
@@ -47,12 +48,17 @@ class Recording:
         Raises StoreError if it holds nothing measured.
         """
         with tempfile.TemporaryDirectory() as folder:
-            session, trials = _newest(_unpacked(store_file(path), Path(folder)))
+            session, kept = _newest(_unpacked(store_file(path), Path(folder)))
+        trials = [trial for trial in map(_of_today, kept) if trial]
         finals = _levelled([t for t in trials if t.stage == "final" and t.times_us])
         if not finals:
             raise StoreError(f"{path}: no finals in it; record with --effort exhaustive")
         screened = {(t.shape, t.route): t for t in trials if t.stage == "screen"}
         return cls(session, screened, finals)
+
+    def routes(self, shape: Shape) -> frozenset[Route]:
+        """Return the routes of a shape that were looked at."""
+        return frozenset(route for at, route in self.screened if at == shape)
 
     def regret(self, shape: Shape, route: Route) -> float:
         """Return how much slower ``route`` is recorded than the best of its shape; 1 is as fast."""
@@ -62,6 +68,18 @@ class Recording:
             if at == shape and rival not in (BASELINE, FLOOR)
         ]
         return median(self.finals[shape, route].times_us) / min(rivals)
+
+
+def _of_today(trial: Trial) -> Trial | None:
+    """Return a trial with its route as it is written now, later settings at their defaults.
+
+    None for a family that is no more.
+    """
+    if trial.route in (BASELINE, FLOOR):
+        return trial
+    if trial.route.family not in families():
+        return None
+    return replace(trial, route=checked_route(trial.route))
 
 
 def _unpacked(path: Path, folder: Path) -> Path:

@@ -3,13 +3,14 @@
 import fcntl
 import os
 import time
-from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 from mxtune.configs.devices import Device, load_device
 from mxtune.configs.errors import ConfigError, MxtuneError, NoRouteError
+from mxtune.configs.routes import Route
 from mxtune.configs.settings import Settings
 from mxtune.configs.shapes import Shape
 from mxtune.configs.table import RouteTable
@@ -173,8 +174,12 @@ def _tasks(
         trials = [t for t in store.trials(session, shape) if t.state != "skipped"]
         return without_dangerous(trials) if request.retry_quarantined else trials
 
+    def recorded(shape: Shape) -> Collection[Route] | None:
+        return way.recording.routes(shape) if way.recording else None
+
     return tuple(
-        make_task(shape, families, way.device, most, known(shape)) for shape in request.shapes
+        make_task(shape, families, way.device, most, known(shape), recorded(shape))
+        for shape in request.shapes
     )
 
 

@@ -1,7 +1,7 @@
 """One shape of a sweep: what is to be tried, what is known, and what a worker's outcome means."""
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from mxtune.configs.devices import Device
@@ -101,9 +101,15 @@ def make_task(
     device: Device,
     most: int | None,
     known: Iterable[Trial],
+    recorded: Collection[Route] | None = None,
 ) -> Task:
-    """Enumerate and rank the candidates of ``shape``, and take in the trials already there."""
+    """Enumerate and rank the candidates of ``shape``, and take in the trials already there.
+
+    ``recorded``: only these can be tried, in a replay.
+    """
     found = candidates(families, shape, device)
+    if recorded is not None:
+        found = found.among(recorded, "not in the recording")
     problem = Problem.contiguous(shape, device)
     scores = {route: score_us(planned(route, problem).steps, device) for route in found.routes}
     ranked = tuple(_ordered(found.routes, scores)[:most])
