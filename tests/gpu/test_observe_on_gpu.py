@@ -49,7 +49,7 @@ def test_stages_are_timed_by_events_and_do_not_change_the_result() -> None:
 def test_ranges_reach_the_profiler() -> None:
     gemm, a, w = Dispatcher(None, observe=Observer(ranges=True)), normal(16, 64), weight_of()
     gemm(a, w)
-    with profile(activities=[ProfilerActivity.CPU]) as profiler:
+    with profile(activities=[ProfilerActivity.CPU], acc_events=True) as profiler:
         gemm(a, w)
     names = [event.name for event in (profiler.events() or ()) if event.name.startswith("mxtune ")]
     assert names == ["mxtune direct/quantise 16x64x64", "mxtune direct/gemm 16x64x64"]
