@@ -4,7 +4,7 @@
 
 A CUDA graph holds one call for each copy of the weights, of which there are so many that no cache
 holds them; a reading is the time of a replay divided by the calls. A sweep's own readings are of one
-call each and hold the cost of waking the GPU up, so they rank routes and are no throughput.
+call at a time and hold the cost of waking the GPU up: they rank routes and are no throughput.
 """
 
 import argparse
