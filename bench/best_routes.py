@@ -3,8 +3,8 @@
     python -P bench/best_routes.py mxtune-out [--top 8] [--json]
 
 A CUDA graph holds one call for each copy of the weights, of which there are so many that no cache
-holds them; a reading is the time of a replay divided by the calls. A sweep's own readings are of one
-call at a time and hold the cost of waking the GPU up: they rank routes and are no throughput.
+holds them; a reading is the time of a replay over the calls. A sweep reads one call at a time,
+which holds the cost of waking the GPU up: that ranks routes and is no throughput.
 """
 
 import argparse

@@ -1,10 +1,11 @@
-"""A session on an H200 and trials of it: what the tests of results/ are made of."""
+"""A session on an H200 and trials of it, for the tests of results/; an older Triton, for gfx950."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict
 from typing import Any
 
 import pytest
+from tests.older_triton import Compiler, older_compiler
 
 from mxtune.configs.devices import load_device
 from mxtune.configs.routes import Config, Route
@@ -19,6 +20,13 @@ FACTS: Mapping[str, Any] = {
     "worst": 0.25,
     "largest_error": 0.125,
 }
+
+
+@pytest.fixture(scope="session")
+def older_triton() -> Iterator[Compiler]:
+    """Compile in a child that has an older Triton, and a cache for what that compiles."""
+    with older_compiler() as compiler:
+        yield compiler
 
 
 @pytest.fixture

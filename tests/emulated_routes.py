@@ -1,12 +1,12 @@
 """The routes that a family is executed with in the emulator, and one such run."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING
 
 from mxtune.configs.devices import load_device
-from mxtune.configs.routes import Route
+from mxtune.configs.routes import Route, Value
 from mxtune.configs.shapes import Shape
 from mxtune.kernels.bind import planned
 from mxtune.kernels.candidates import candidates
@@ -23,13 +23,18 @@ if TYPE_CHECKING:
 GFX950 = load_device("gfx950")
 ROUTES = 3  # of a family at a shape
 
+_BESIDES: Mapping[str, Value] = {"convert": "hardware", "xcd_remap": 1}
+
 _MOST_WORK = 1.5  # of the fallback's: what takes longer to emulate is left out
 _PER_ITERATION = 2000  # values whose handling takes as long as the rest of an iteration
 
 
 @cache
 def routes_of(name: str, shape: Shape) -> tuple[Route, ...]:
-    """Return the fallback and those candidates that differ most from it and from one another."""
+    """Return the fallback and those candidates that differ most from it and from one another.
+
+    What a space leaves alone but the emulator should see is changed in the last of them.
+    """
     owner = family(name)
     fallback = checked_route(Route(name, owner.fallback(shape)))
     found = candidates([owner], shape, GFX950)
@@ -39,7 +44,9 @@ def routes_of(name: str, shape: Shape) -> tuple[Route, ...]:
     chosen = [fallback]
     while left and len(chosen) < ROUTES:
         chosen.append(max(left, key=lambda route: _least_distance(route, chosen)))
-    return tuple(chosen)
+    varied = {key for key in _BESIDES if len({route.config[key] for route in chosen}) > 1}
+    last = chosen.pop().config.changed(**{k: v for k, v in _BESIDES.items() if k not in varied})
+    return (*chosen, Route(name, last))
 
 
 def _work(route: Route, shape: Shape) -> float:

@@ -48,7 +48,8 @@ MISTAKES = [
     (
         ("sweep", "3x70x96", "--families", "fused,nope"),
         2,
-        "no family is called 'nope': one of direct, fused, splitk",
+        "no family is called 'nope': one of aiter, aiter_a16, aiter_preshuffle, asm, direct, "
+        "fused, fused_atomic, fused_preshuffle, fused_preshuffle_atomic, splitk, splitk_atomic",
     ),
     (
         ("sweep", "3x70x96", "--out", "file"),
@@ -63,7 +64,8 @@ MISTAKES = [
     (
         ("run", "3x70x96", "--family", "nope"),
         2,
-        "no family is called 'nope': one of direct, fused, splitk",
+        "no family is called 'nope': one of aiter, aiter_a16, aiter_preshuffle, asm, direct, "
+        "fused, fused_atomic, fused_preshuffle, fused_preshuffle_atomic, splitk, splitk_atomic",
     ),
     (
         ("run", "3x70x96", "--set", "block_n=32"),
@@ -79,13 +81,20 @@ MISTAKES = [
         ("run", "3x70x96", "--family", "fused", "--set", "block_q=32"),
         2,
         "--set block_q=32: expected KEY=VALUE, KEY one of BLOCK_M, BLOCK_N, BLOCK_K, group_m, "
-        "num_warps, num_stages, waves_per_eu, matrix_instr_nonkdim, cache_modifier",
+        "num_warps, num_stages, waves_per_eu, matrix_instr_nonkdim, cache_modifier, xcd_remap, "
+        "convert, multiply",
     ),
     (
         ("run", "3x70x96", "--family", "fused", "--set", "num_warps=1"),
         3,
         "fused 16x64x256 num_warps=1 num_stages=1 is not legal for 3x70x96: "
         "one warp does not get the scaled MFMA on gfx950",
+    ),
+    (
+        ("run", "3x70x96", "--family", "fused_preshuffle"),
+        3,
+        "fused_preshuffle 16x64x256 num_stages=1 split_k=1 is not legal for 3x70x96: "
+        "shuffled weights need N to be a multiple of 16, not 70",
     ),
     (
         ("run", "3x70x96", "--routes", "nowhere.json"),

@@ -3,76 +3,38 @@
 The older release is downloaded once; without a network its tests skip.
 """
 
-import subprocess
-import sys
-from collections.abc import Callable, Iterator
-from importlib import import_module
-from pathlib import Path
-
 import pytest
 
 pytest.importorskip("tinygrad", reason="the emulator decodes with tinygrad")
 
 import torch
 from tests.emulated_routes import GFX950, ROUTES, EmulatedRun, emulate_route, routes_of
+from tests.family_shapes import NAMES, takes
+from tests.older_triton import Compiler
 
-from mxtune.configs.routes import Route
+from mxtune.configs.routes import Route, Value
 from mxtune.configs.shapes import Shape
 from mxtune.configs.spaces import load_space
 from mxtune.kernels import formats
 from mxtune.kernels.family import Problem
-from mxtune.kernels.registry import families
+from mxtune.kernels.registry import family
 from mxtune.tuner.check import SEEDS, Case
-from mxtune.tuner.crew import Crew, wait
-from mxtune.tuner.emulate.route import KernelObject, kernel_objects
+from mxtune.tuner.emulate.route import kernel_objects
 
-# The last tile is not whole along M, along N and along K; one block of scales alone.
-SHAPES = [Shape(17, 160, 288), Shape(33, 96, 544), Shape(3, 70, 96), Shape(1, 32, 32)]
-NAMES = sorted(families())
-COMPILE_LIMIT_S = 120.0
-
-Compiler = Callable[[Route, Problem], tuple[KernelObject, ...]]
+# The last tile is not whole along M, along N and along K.
+ANY_WEIGHTS = [Shape(17, 160, 288), Shape(3, 70, 96)]
+SHUFFLED_WEIGHTS = [Shape(17, 160, 320), Shape(3, 80, 576)]  # N % 16 == 0, K % 64 == 0
 
 
-@pytest.fixture(scope="session")
-def older_triton() -> Iterator[Compiler]:
-    """Compile in a child that has an older Triton, and a cache for what that compiles."""
-    folder = Path(__file__).parent
-    sys.path.append(str(folder))  # the child finds its service by the module's name
-    release = import_module("triton_release")
-    _install(release.RELEASE, release.FOLDER)
-    cache = {"TRITON_CACHE_DIR": f"{release.FOLDER}-objects", "TRITON_INTERPRET": "0"}
-    with Crew([release.service], limit_s=COMPILE_LIMIT_S, variables=cache) as crew:
-
-        def compiled(route: Route, problem: Problem) -> tuple[KernelObject, ...]:
-            crew.submit("route", (route, problem))
-            finished = wait([crew])
-            while not finished:
-                finished = wait([crew])
-            outcome = finished[0].outcome
-            assert outcome.state == "done", outcome.reason
-            objects: tuple[KernelObject, ...] = outcome.value
-            return objects
-
-        yield compiled
+def shapes_of(name: str) -> list[Shape]:
+    """Return the two shapes of a family, those where weights may lie shuffled if they can."""
+    either = "weights" in family(name).fallback(ANY_WEIGHTS[0])
+    if either:
+        return [SHUFFLED_WEIGHTS[0], ANY_WEIGHTS[1]]
+    return ANY_WEIGHTS if takes(name, ANY_WEIGHTS[0]) else SHUFFLED_WEIGHTS
 
 
-def _install(release: str, folder: Path) -> None:
-    """Put a release of Triton into ``folder``, whole or not at all."""
-    if folder.is_dir():
-        return
-    partial = folder.with_name(f"{folder.name}.partial")
-    command = [sys.executable, "-m", "pip", "install", "-q", "--no-deps", "--upgrade"]
-    try:
-        subprocess.run(
-            [*command, "--target", str(partial), f"triton=={release}"],
-            check=True,
-            capture_output=True,
-            timeout=600,
-        )
-    except (subprocess.SubprocessError, OSError) as error:
-        pytest.skip(f"triton {release} cannot be downloaded: {error}")
-    partial.rename(folder)
+RUNS = [(name, shape, at) for name in NAMES for shape in shapes_of(name) for at in range(ROUTES)]
 
 
 def place_among_bf16(values: torch.Tensor) -> torch.Tensor:
@@ -106,26 +68,43 @@ def check_route(compiler: Compiler, name: str, shape: Shape, number: int) -> Non
     assert_right(emulate_route(route, shape, objects, seed))
 
 
-@pytest.mark.parametrize("number", range(ROUTES))
-@pytest.mark.parametrize("shape", SHAPES, ids=str)
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize(("name", "shape", "number"), RUNS, ids=str)
 def test_a_route_computes_the_product(name: str, shape: Shape, number: int) -> None:
     check_route(kernel_objects, name, shape, number)
 
 
-@pytest.mark.parametrize("number", range(ROUTES))
-@pytest.mark.parametrize("shape", SHAPES, ids=str)
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize(("name", "shape", "number"), RUNS, ids=str)
 def test_a_route_computes_the_product_with_an_older_triton(
     older_triton: Compiler, name: str, shape: Shape, number: int
 ) -> None:
     check_route(older_triton, name, shape, number)
 
 
+def test_codes_that_go_straight_into_a_matrix_instruction_are_waited_for(
+    older_triton: Compiler,
+) -> None:
+    """Seen: one instruction behind the last conversion, which LLVM does not look at, came an MFMA."""
+    shape = Shape(3, 70, 96)
+    tile: dict[str, Value] = {"BLOCK_M": 4, "BLOCK_N": 128, "BLOCK_K": 512, "num_warps": 8}
+    config = family("fused_atomic").fallback(shape).changed(**tile, num_stages=2, waves_per_eu=1)
+    config = config.changed(convert="hardware", matrix_instr_nonkdim=16, cache_modifier=".cg")
+    route = Route("fused_atomic", config)
+    objects = older_triton(route, Problem.contiguous(shape, GFX950))
+    run = emulate_route(route, shape, objects, SEEDS[0])
+    assert_right(run)
+    fused = run.reports[1].profile.instructions
+    assert fused["convert"] > 0
+    assert fused.get("lds_write", 0) < fused["convert"]
+
+
 @pytest.mark.parametrize("name", NAMES)
 def test_the_executed_routes_differ_in_all_that_is_tuned(name: str) -> None:
-    routes = [route for shape in SHAPES for route in routes_of(name, shape)]
+    routes = [route for shape in shapes_of(name) for route in routes_of(name, shape)]
     assert len(set(routes)) >= ROUTES
+    for setting in ("weights", "convert", "xcd_remap"):
+        assert len({route.config.get(setting) for route in routes}) == (
+            2 if setting in routes[0].config else 1
+        )
     for setting, values in load_space(name, GFX950.arch).items():
         if len(values) > 1:
             assert len({route.config[setting] for route in routes}) > 1, setting

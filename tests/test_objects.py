@@ -56,6 +56,47 @@ def test_a_multiplication_without_the_scaled_instruction_is_an_obstacle() -> Non
     assert read_assembly("gemm", 0, GEMM).obstacle is None
 
 
+# Cut from the fused kernel: of a block of inline assembly only the first line is indented.
+CONVERTED = GEMM.replace(
+    "\ts_endpgm",
+    """\t;;#ASMSTART
+	v_cvt_scalef32_pk_fp4_bf16 v40, v1, v9
+v_cvt_scalef32_pk_fp4_bf16 v41, v2, v10
+v_cvt_scalef32_pk_fp4_bf16 v40, v3, v9 op_sel:[0,0,1,0]
+v_cvt_scalef32_pk_fp4_bf16 v41, v4, v10 op_sel:[0,0,1,0]
+	;;#ASMEND
+	s_endpgm""",
+)
+
+
+def test_a_kernel_that_lost_its_conversions_has_an_obstacle() -> None:
+    kept = read_assembly("fused", 0, CONVERTED, converts=True)
+    assert (kept.conversions, kept.converts, kept.obstacle) == (4, True, None)
+    dropped = "\n".join(line for line in CONVERTED.splitlines() if "v_cvt_" not in line)
+    for step in ("fused", "quantise"):
+        lost = read_assembly(step, 0, dropped, converts=True)
+        assert (lost.conversions, lost.scaled_mfma) == (0, 3)
+        assert lost.obstacle == f"{step}: no FP4 conversion in its assembly"
+    assert read_assembly("fused", 0, dropped).obstacle is None
+    widened = CONVERTED.replace("v_cvt_scalef32_pk_fp4_bf16", "v_cvt_scalef32_pk_f32_fp4")
+    assert read_assembly("fused", 0, widened, converts=True).conversions == 0
+
+
+@pytest.mark.parametrize(
+    ("name", "step"), [("fused", 0), ("direct", 0), ("fused_preshuffle_atomic", 1)]
+)
+def test_the_step_that_quantises_a_is_the_one_that_must_convert(name: str, step: int) -> None:
+    shape = Shape(16, 64, 256)
+    config = family(name).fallback(shape)
+    job = CompileJob(Route(name, config), shape, load_device("gfx950"))
+    assert [facts.converts for facts in compile_facts(job)].count(True) == 0
+    converting = Route(name, config.changed(convert="hardware"))
+    facts = compile_facts(CompileJob(converting, shape, load_device("gfx950")))
+    assert [at for at, part in enumerate(facts) if part.converts] == [step]
+    assert [at for at, part in enumerate(facts) if part.conversions] == [step]
+    assert [part.obstacle for part in facts] == [None] * len(facts)
+
+
 def test_a_target_without_assembly_has_no_obstacle() -> None:
     assert ObjectFacts("gemm", lds_bytes=4096).obstacle is None
 

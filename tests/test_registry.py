@@ -8,8 +8,25 @@ from mxtune.configs.devices import known_devices, load_device
 from mxtune.configs.errors import ConfigError
 from mxtune.configs.routes import Config, Route
 from mxtune.configs.shapes import Shape
-from mxtune.kernels.registry import checked_route, chosen, fallback_route, families, family
+from mxtune.kernels.registry import (
+    checked_route,
+    chosen,
+    fallback_route,
+    families,
+    family,
+    own_families,
+)
 
+OWN = [
+    "direct",
+    "fused",
+    "fused_atomic",
+    "fused_preshuffle",
+    "fused_preshuffle_atomic",
+    "splitk",
+    "splitk_atomic",
+]
+AITERS = ["aiter", "aiter_a16", "aiter_preshuffle", "asm"]
 ODD = ["1x1x32", "3x70x96", "1x7168x32", "17x33x64", "1000x1x160", "4097x129x7168", "65536x16x32"]
 
 
@@ -20,7 +37,8 @@ def refusal(family_name: str, settings: dict[str, Any]) -> str:
 
 
 def test_the_families_are_known_by_their_names() -> None:
-    assert {"direct", "fused", "splitk"} <= set(families())
+    assert [owner.name for owner in own_families()] == OWN
+    assert sorted([*OWN, *AITERS]) == list(families())
     assert [owner.name for owner in families().values()] == list(families())
 
 
@@ -44,11 +62,14 @@ def test_missing_settings_get_their_defaults() -> None:
         "BLOCK_M": 32,
         "BLOCK_N": 64,
         "cache_modifier": "",
+        "convert": "portable",
         "group_m": 1,
         "matrix_instr_nonkdim": 0,
+        "multiply": "scaled",
         "num_stages": 2,
         "num_warps": 8,
         "waves_per_eu": 0,
+        "xcd_remap": 0,
     }
     assert checked_route(route) == route
 
@@ -62,7 +83,7 @@ def test_an_unknown_setting_is_answered_with_those_there_are() -> None:
 @pytest.mark.parametrize(
     ("setting", "value", "message"),
     [
-        ("BLOCK_M", 24, "BLOCK_M must be one of 8, 16, 32, 64, 128, 256, not 24"),
+        ("BLOCK_M", 24, "BLOCK_M must be one of 4, 8, 16, 32, 64, 128, 256, not 24"),
         ("BLOCK_K", 0, "BLOCK_K must be one of 64, 128, 256, 512, 1024, not 0"),
         ("num_warps", 3, "num_warps must be one of 1, 2, 4, 8, 16, not 3"),
         ("num_warps", True, "num_warps must be one of 1, 2, 4, 8, 16, not True"),
@@ -73,6 +94,10 @@ def test_an_unknown_setting_is_answered_with_those_there_are() -> None:
         ("split_k", "2", "split_k must be a whole number of at least 1, not '2'"),
         ("waves_per_eu", -1, "waves_per_eu must be a whole number of at least 0, not -1"),
         ("partial_dtype", "fp16", "partial_dtype must be one of 'fp32', 'bf16', not 'fp16'"),
+        ("weights", "packed", "weights must be one of 'plain', 'shuffled', not 'packed'"),
+        ("convert", True, "convert must be one of 'portable', 'hardware', not True"),
+        ("multiply", "fp16", "multiply must be one of 'scaled', 'bf16', not 'fp16'"),
+        ("xcd_remap", True, "xcd_remap must be one of 0, 1, not True"),
         ("cache_modifier", 0, "cache_modifier must be one of '', '.ca', '.cg', '.cv', not 0"),
     ],
 )

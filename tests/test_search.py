@@ -10,7 +10,8 @@ from mxtune.configs.errors import ConfigError
 from mxtune.configs.routes import Config, Route
 from mxtune.configs.shapes import Shape
 from mxtune.kernels.candidates import Candidates
-from mxtune.kernels.registry import own_families
+from mxtune.kernels.family import Problem
+from mxtune.kernels.registry import family, own_families
 from mxtune.results.trial import BASELINE, FLOOR, Stage, State, Trial
 from mxtune.tuner.search import (
     EFFORTS,
@@ -178,9 +179,15 @@ def test_notches_are_the_values_that_occur_in_order() -> None:
 
 
 def test_a_value_that_does_not_occur_has_no_neighbours() -> None:
-    axes = notches([at(2), at(8)])
-    assert list(neighbours(at(4), axes)) == []
-    assert list(neighbours(at(2), axes)) == [at(8)]
+    routes = [at(2), at(8)]
+    assert list(neighbours(at(4), notches(routes), routes)) == []
+    assert list(neighbours(at(2), notches(routes), routes)) == [at(8)]
+
+
+def test_a_value_that_only_other_routes_have_is_stepped_over() -> None:
+    routes = [at(1), at(2, 2), at(4), at(8)]
+    assert list(neighbours(at(1), notches(routes), routes)) == [at(4)]
+    assert list(neighbours(at(4), notches(routes), routes)) == [at(1), at(8)]
 
 
 def test_the_fastest_are_right_and_have_a_time() -> None:
@@ -263,15 +270,21 @@ def notch(route: Route, name: str, best: float) -> float:
 
 def bowl(route: Route) -> float:
     """A split of 7, narrow tiles, deep loads: each setting by itself."""
-    split = notch(route, "split_k", 7) if route.family == "splitk" else 2.0
+    split = notch(route, "split_k", 7) if "split_k" in route.config else 2.0
     sides = notch(route, "BLOCK_N", 32) ** 2 + notch(route, "BLOCK_K", 256) ** 2
     rest = notch(route, "num_warps", 2) ** 2 + notch(route, "num_stages", 3) ** 2
     return 10 + split**2 + 0.8 * sides + 0.5 * rest
 
 
+def kernels_of(route: Route) -> int:
+    """Count what a route launches."""
+    problem = Problem.contiguous(Shape(16, 2112, 7168), MI355X)
+    return len(family(route.family).plan(route.config, problem).steps)
+
+
 def ridge(route: Route) -> float:
     """One kernel is best, and wide tiles want many warps: settings that hang together."""
-    kernels = {"fused": 1, "direct": 2, "splitk": 3}[route.family]
+    kernels = kernels_of(route)
     area = notch(route, "BLOCK_N", 128) - notch(route, "num_warps", 8)
     slope = abs(notch(route, "BLOCK_N", 128)) + abs(notch(route, "BLOCK_K", 512))
     return 8 + 1.5 * kernels + area**2 + 0.7 * slope + 0.4 * notch(route, "num_stages", 1) ** 2
@@ -279,10 +292,10 @@ def ridge(route: Route) -> float:
 
 def waves(route: Route) -> float:
     """Programs fill 256 units or leave some idle, and each split is added up in the end."""
-    split = route.config.number("split_k") if route.family == "splitk" else 1
+    split = int(route.config.get("split_k", 1))
     programs = 2112 / route.config.number("BLOCK_N") * split
     idle = 1 + 0.2 * (1 - cos(log2(programs / 256)))
-    adding = 0.3 * split if route.family == "splitk" else 0.0
+    adding = 0.3 * split if split > 1 else 0.0
     return 6 + 20 * idle * (1 + 256 / programs) / 2 + adding + abs(notch(route, "BLOCK_K", 256))
 
 

@@ -33,7 +33,6 @@ def test_the_defaults_are_legal_on_both_devices() -> None:
     ("changes", "reason"),
     [
         ({"num_warps": 1}, "one warp does not get the scaled MFMA on gfx950"),
-        ({"matrix_instr_nonkdim": 32}, "matrix_instr_nonkdim 32 takes a tile of at least 32x32"),
         ({"BLOCK_K": 64}, "BLOCK_K 64: the scaled MFMA takes 128 values along K"),
         (LARGE | {"num_stages": 3}, "128x256x512 in flight takes 196608 of 163840 B of LDS"),
     ],
@@ -55,6 +54,49 @@ def test_the_mi355x_refuses_a_tile(changes: dict[str, Value], reason: str) -> No
 )
 def test_the_h200_refuses_a_tile(changes: dict[str, Value], reason: str) -> None:
     assert tile_legality(USUAL.changed(**changes), SHAPE, H200) == illegal(reason)
+
+
+SHUFFLED: dict[str, Value] = {"weights": "shuffled"}
+READ = "shuffled weights are read 32 rows and 128 values along K at a time"
+
+
+@pytest.mark.parametrize(
+    ("changes", "shape", "reason"),
+    [
+        (SHUFFLED | {"BLOCK_N": 16}, SHAPE, READ),
+        (SHUFFLED | {"BLOCK_K": 64}, SHAPE, READ),
+        (
+            SHUFFLED,
+            Shape(256, 3080, 1536),
+            "shuffled weights need N to be a multiple of 16, not 3080",
+        ),
+        (
+            SHUFFLED,
+            Shape(256, 3072, 1568),
+            "shuffled weights need K to be a multiple of 64, not 1568",
+        ),
+        ({"convert": "hardware"}, SHAPE, "sm_90 has no FP4 conversion that Triton can be given"),
+    ],
+)
+def test_what_reads_or_converts_operands_may_refuse_a_tile(
+    changes: dict[str, Value], shape: Shape, reason: str
+) -> None:
+    assert tile_legality(USUAL.changed(**changes), shape, H200) == illegal(reason)
+
+
+def test_the_mi355x_converts_and_reads_shuffled_weights_of_whole_tiles() -> None:
+    whole, half = Shape(256, 3072, 1536), Shape(256, 3088, 1600)
+    for shape in (whole, half):
+        config = USUAL.changed(convert="hardware", weights="shuffled", BLOCK_N=32, BLOCK_K=128)
+        assert tile_legality(config, shape, MI355X) == LEGAL
+    assert tile_legality(USUAL.changed(weights="plain"), Shape(1, 1, 32), MI355X) == LEGAL
+
+
+def test_products_in_bf16_need_no_scaled_mfma_and_are_a_waste_where_there_is_one() -> None:
+    narrow = USUAL.changed(multiply="bf16", num_warps=1, BLOCK_K=64)
+    assert tile_legality(narrow, SHAPE, MI355X) == LEGAL
+    assert tile_waste(narrow, SHAPE, MI355X) == "bf16 on a GPU with FP4 matrix units"
+    assert tile_waste(narrow, SHAPE, H200) is None
 
 
 # what one device refuses, the other may take
@@ -87,6 +129,13 @@ def test_scales_beyond_32_bit_offsets_are_refused() -> None:
         ({"BLOCK_K": 512}, Shape(256, 3072, 256), "BLOCK_K far beyond K"),
         ({"BLOCK_K": 256}, Shape(256, 3072, 32), "BLOCK_K far beyond K"),
         ({"num_warps": 8}, SHAPE, "fewer than 256 results a warp"),
+        ({"matrix_instr_nonkdim": 32}, SHAPE, "a matrix instruction of 32x32 on a smaller tile"),
+        (SHUFFLED, SHAPE, "fewer than 32 rows of weights a wave"),
+        (
+            SHUFFLED | {"BLOCK_M": 32, "num_warps": 8},
+            SHAPE,
+            "fewer than 32 rows of weights a wave",
+        ),
     ],
 )
 def test_a_legal_tile_may_be_a_waste(changes: dict[str, Value], shape: Shape, reason: str) -> None:
@@ -102,15 +151,44 @@ def test_a_legal_tile_may_be_a_waste(changes: dict[str, Value], shape: Shape, re
         ({"BLOCK_N": 128}, Shape(256, 70, 1536)),
         ({"BLOCK_N": 32, "num_warps": 2}, Shape(256, 1, 1536)),
         ({"BLOCK_K": 128}, Shape(256, 3072, 32)),
+        (SHUFFLED | {"num_warps": 2}, SHAPE),
+        (SHUFFLED | {"BLOCK_M": 32}, SHAPE),
+        (SHUFFLED | {"BLOCK_N": 32, "BLOCK_M": 8, "num_warps": 1}, SHAPE),
     ],
 )
 def test_a_tile_just_covers_what_is_left_over(changes: dict[str, Value], shape: Shape) -> None:
     assert tile_waste(USUAL.changed(**changes), shape, MI355X) is None
 
 
+def test_a_matrix_instruction_computes_16_rows_however_few_a_tile_has() -> None:
+    low = USUAL.changed(BLOCK_M=4, BLOCK_N=128, num_warps=8)
+    assert tile_waste(low, SHAPE, MI355X) is None
+    assert tile_waste(low.changed(BLOCK_N=64), SHAPE, MI355X) == "fewer than 256 results a warp"
+
+
+@pytest.mark.parametrize(
+    ("changes", "shape", "reason"),
+    [
+        ({"num_warps": 8}, SHAPE, None),
+        ({"matrix_instr_nonkdim": 32}, SHAPE, None),
+        ({"weights": "shuffled"}, SHAPE, None),
+        ({"BLOCK_M": 32}, Shape(16, 3072, 1536), None),
+        ({"BLOCK_M": 64}, Shape(16, 3072, 1536), "BLOCK_M far beyond M"),
+        ({"BLOCK_K": 1024}, Shape(256, 3072, 512), None),
+        ({"BLOCK_K": 1024}, Shape(256, 3072, 256), "BLOCK_K far beyond K"),
+        ({"multiply": "bf16"}, SHAPE, "bf16 on a GPU with FP4 matrix units"),
+    ],
+)
+def test_what_won_somewhere_may_be_one_size_too_large_and_repeat_itself(
+    changes: dict[str, Value], shape: Shape, reason: str | None
+) -> None:
+    assert tile_waste(USUAL.changed(**changes), shape, MI355X, won=True) == reason
+
+
 def test_a_warp_of_the_h200_computes_half_as_much_before_it_repeats_another() -> None:
     assert tile_waste(USUAL.changed(num_warps=8), SHAPE, H200) is None
     assert tile_waste(USUAL.changed(num_warps=16), SHAPE, H200) == "fewer than 128 results a warp"
+    assert tile_waste(USUAL.changed(**SHUFFLED, num_warps=8), SHAPE, H200) is None
 
 
 def test_a_split_beyond_the_blocks_is_illegal_and_one_split_a_waste() -> None:
@@ -120,8 +198,11 @@ def test_a_split_beyond_the_blocks_is_illegal_and_one_split_a_waste() -> None:
     assert idle == illegal("split_k 3 leaves splits of 2 blocks idle")
     assert owner.legality(usual.changed(split_k=2), shape, MI355X) == LEGAL
     assert owner.waste(usual.changed(split_k=1), shape, MI355X) == (
-        "a split of one is the direct family and a reduction"
+        "a split of one is another family, and a kernel more"
     )
+    alone = family("fused_preshuffle")
+    one = alone.fallback(shape).changed(split_k=1, BLOCK_K=256, num_warps=2)
+    assert alone.waste(one, shape, MI355X) is None
 
 
 @pytest.mark.parametrize(

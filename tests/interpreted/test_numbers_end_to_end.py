@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+from tests.family_shapes import NAMES, READINGS, SPLITTING
 from torch import Tensor
 
 from mxtune.configs.devices import load_device
@@ -10,13 +11,12 @@ from mxtune.configs.shapes import Shape
 from mxtune.kernels import layouts
 from mxtune.kernels.bind import bind
 from mxtune.kernels.family import Problem, View
-from mxtune.kernels.registry import family, own_families
+from mxtune.kernels.registry import family
 from mxtune.kernels.weight import Mxfp4Weight
 from mxtune.tuner.check import Case, Verdict, case_of, check, judge, make_case
 
 GFX950 = load_device("gfx950")
-NAMES = sorted(owner.name for owner in own_families())
-SPLITTING = [name for name in NAMES if any(t.name == "split_k" for t in family(name).tunables)]
+PARTIAL = [name for name in NAMES if any(t.name == "partial_dtype" for t in family(name).tunables)]
 
 
 def normal(rows: int, columns: int, seed: int = 0) -> Tensor:
@@ -70,29 +70,34 @@ def test_what_is_not_finite_makes_its_row_nan_and_no_other(name: str, value: flo
     assert c[[0, 2, 3]].isfinite().all()
 
 
-@pytest.mark.parametrize("block_n", [16, 64])
-@pytest.mark.parametrize("name", NAMES)
-def test_what_is_not_finite_in_b_makes_its_column_nan_and_no_other(name: str, block_n: int) -> None:
+@pytest.mark.parametrize("narrow", [True, False])
+@pytest.mark.parametrize(("name", "weights"), READINGS)
+def test_what_is_not_finite_in_b_makes_its_column_nan_and_no_other(
+    name: str, weights: str, *, narrow: bool
+) -> None:
     # a tile of 512 is wider than the 8 scales of a row: those behind belong to row n + 32
-    b = normal(70, 160, 1)
-    b[41, 3] = b[69, 159] = float("nan")
-    case = case_of(normal(4, 160), Mxfp4Weight.quantise(b))
-    c = accept(name, case, BLOCK_N=block_n, BLOCK_K=512)
-    assert c.isnan().all(0).nonzero().flatten().tolist() == [41, 69]
+    n, k, least = (70, 160, 16) if weights == "plain" else (80, 192, 32)
+    b = normal(n, k, 1)
+    b[41, 3] = b[n - 1, k - 1] = float("nan")
+    case = case_of(normal(4, k), Mxfp4Weight.quantise(b))
+    c = accept(name, case, weights=weights, BLOCK_N=least if narrow else 64, BLOCK_K=512)
+    assert c.isnan().all(0).nonzero().flatten().tolist() == [41, n - 1]
     assert c.isnan().sum().item() == 8
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_scales_at_the_ends_of_their_range_mean_what_they_say(name: str) -> None:
+@pytest.mark.parametrize(("name", "weights"), READINGS)
+def test_scales_at_the_ends_of_their_range_mean_what_they_say(name: str, weights: str) -> None:
     # BL-010
-    a = torch.zeros(16, 32).bfloat16()
+    blocks = 1 if weights == "plain" else 2  # the second one is of zeros
+    a = torch.zeros(16, 32 * blocks).bfloat16()
     a[:, :4] = torch.tensor([1.0, 0.5, 2.0, -1.0])
     a[8:] /= 16
-    codes = torch.zeros(16, 16, dtype=torch.uint8)
+    codes = torch.zeros(16, 16 * blocks, dtype=torch.uint8)
     codes[:, 0], codes[:, 1] = 0x71, 0xF9  # codes 1, 7, 9, 15: 0.5, 6, -0.5, -6
     scales = torch.tensor([0, 1, 126, 127, 128, 253, 254, 255] * 2, dtype=torch.uint8)
-    case = case_of(a, Mxfp4Weight.from_packed(codes, scales.unsqueeze(1)))
-    c = accept(name, case)
+    each = torch.cat((scales.unsqueeze(1), torch.full((16, blocks - 1), 127)), 1).to(torch.uint8)
+    case = case_of(a, Mxfp4Weight.from_packed(codes, each))
+    c = accept(name, case, weights=weights)
     # 0.5 + 3 - 1 + 6 = 8.5 times the scale; 6 * 2^126 is an infinity before A makes it smaller
     infinite = float("inf")
     assert c[0, :2].tolist() == [8.5 * 2.0**-127, 8.5 * 2.0**-126]
@@ -114,18 +119,20 @@ def test_small_integers_come_out_exactly(name: str) -> None:
 
 
 @pytest.mark.parametrize("block_k", [128, 256])
-@pytest.mark.parametrize(("m", "n", "k"), [(32, 64, 128), (16, 352, 352)])
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("large", [False, True])
+@pytest.mark.parametrize(("name", "weights"), READINGS)
 def test_padding_of_given_scales_adds_nothing(
-    name: str, m: int, n: int, k: int, block_k: int
+    name: str, weights: str, *, large: bool, block_k: int
 ) -> None:
     # BL-014
+    m, n, k = (16, 352, 352 if weights == "plain" else 320) if large else (32, 64, 128)
     case = make_case(Shape(m, n, k), 5, "cpu")
     scales = layouts.shuffle_scales(case.weight.scales())
     inside = layouts.shuffle_scales(torch.ones(n, k // 32, dtype=torch.uint8))
     dirty = torch.where(inside == 1, scales, 0x7F).to(torch.uint8)
     weight = Mxfp4Weight.from_packed(case.weight.codes(), dirty, scale_layout="shuffled")
-    accept(name, Case(case.a, weight, case.expected, case.allowed), BLOCK_K=block_k)
+    dirtied = Case(case.a, weight, case.expected, case.allowed)
+    accept(name, dirtied, weights=weights, BLOCK_K=block_k)
 
 
 @pytest.mark.parametrize("block_k", [128, 256])
@@ -164,7 +171,7 @@ def test_one_row_with_a_k_that_tiles_and_splits_do_not_divide_is_finite(name: st
     assert c.isfinite().all()
 
 
-@pytest.mark.parametrize("name", SPLITTING)
+@pytest.mark.parametrize("name", PARTIAL)
 def test_partials_in_bf16_are_refused_where_they_cancel_and_fp32_passes(name: str) -> None:
     x, y = normal(16, 256), normal(64, 256, 1)
     nearly = x.clone()

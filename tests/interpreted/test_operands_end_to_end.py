@@ -2,24 +2,23 @@
 
 import pytest
 import torch
+from tests.family_shapes import NAMES, READINGS, SPLITTING
 from torch import Tensor
 
 from mxtune.configs.devices import load_device
 from mxtune.configs.routes import Config, Route
 from mxtune.configs.shapes import Shape
-from mxtune.kernels.bind import bind, planned
+from mxtune.kernels.bind import bind
 from mxtune.kernels.build import arguments, kernel_function
 from mxtune.kernels.dispatch import Dispatcher
-from mxtune.kernels.family import Problem, View
-from mxtune.kernels.registry import family, own_families
+from mxtune.kernels.family import WEIGHT, Problem, View
+from mxtune.kernels.registry import family
 from mxtune.kernels.weight import Mxfp4Weight
 from mxtune.tuner.check import Case, case_of, judge, make_case
 
 GFX950 = load_device("gfx950")
-NAMES = sorted(owner.name for owner in own_families())
-SPLITTING = [name for name in NAMES if any(t.name == "split_k" for t in family(name).tunables)]
 # What lies behind each operand: two codes of 6, a scale of NaN, bf16 and fp32 of 3.39e38.
-BEHIND = {"b": 0x77, "a_codes": 0x77, "b_scales_shuffled": 255, "a_scales": 255}
+BEHIND = {"b": 0x77, "b_shuffled": 0x77, "a_codes": 0x77, "b_scales_shuffled": 255, "a_scales": 255}
 
 
 def normal(rows: int, columns: int, seed: int = 0) -> Tensor:
@@ -50,31 +49,50 @@ def fenced(name: str, config: Config, case: Case) -> Tensor:
     (m, n), k = case.expected.shape, case.a.shape[1]
     shape = Shape(m, n, k)
     problem = Problem.contiguous(shape, GFX950)
-    own = bind(Route(name, config), problem, case.weight).workspaces
-    tensors = {
-        "a": case.a,
-        "c": torch.zeros(m, n).bfloat16(),
-        "b": case.weight.codes(),
-        "b_scales": case.weight.scales(),
-        "b_scales_shuffled": case.weight.scales("shuffled"),
-    } | {key: torch.zeros_like(tensor) for key, tensor in own.items()}
+    bound = bind(Route(name, config), problem, case.weight)
+    tensors = {"a": case.a, "c": torch.zeros(m, n).bfloat16()}
+    for step in bound.plan.own:
+        for key in {buffer.name for buffer in step.buffers.values()} & set(WEIGHT):
+            method, layout = WEIGHT[key]
+            tensors[key] = getattr(case.weight, method)(layout)
+    tensors |= {key: torch.zeros_like(tensor) for key, tensor in bound.workspaces.items()}
     tensors = {key: front_of(tensor, BEHIND.get(key, 0x7F)) for key, tensor in tensors.items()}
-    for step in planned(Route(name, config), problem).own:
+    for step in bound.plan.own:
         kernel_function(step)[(*step.grid, 1)](**arguments(step, tensors))
     for key, tensor in tensors.items():
         assert set(behind(tensor).tolist()) == {BEHIND.get(key, 0x7F)}, f"{key} overrun"
     return tensors["c"]
 
 
+def ragged(weights: str, k: int) -> Shape:
+    """A shape that no tile divides; shuffled weights want 16 and 64 to divide N and K."""
+    return Shape(17, 33, k) if weights == "plain" else Shape(17, 48, -(-k // 64) * 64)
+
+
+def reading(name: str, weights: str, shape: Shape) -> Config:
+    """The fallback of a family with weights in one of the layouts that it reads."""
+    config = family(name).fallback(shape)
+    return config.changed(weights=weights) if "weights" in config else config
+
+
 @pytest.mark.parametrize("k", [96, 160, 544])
-@pytest.mark.parametrize("name", NAMES)
-def test_what_lies_behind_an_operand_is_neither_read_nor_written(name: str, k: int) -> None:
+@pytest.mark.parametrize(("name", "weights"), READINGS)
+def test_what_lies_behind_an_operand_is_neither_read_nor_written(
+    name: str, weights: str, k: int
+) -> None:
     # BL-026
-    case = make_case(Shape(17, 33, k), 8, "cpu")
-    config = family(name).fallback(Shape(17, 33, k))
+    shape = ragged(weights, k)
+    case, config = make_case(shape, 8, "cpu"), reading(name, weights, shape)
     for tile in (config, config.changed(BLOCK_K=128, BLOCK_N=32)):
         verdict = judge(case, fenced(name, tile, case))
         assert verdict.ok, f"{name} {tile}: {verdict.reason}"
+
+
+@pytest.mark.parametrize(("name", "weights"), READINGS)
+def test_products_in_bf16_read_nothing_behind_an_operand_either(name: str, weights: str) -> None:
+    shape = ragged(weights, 160)
+    config = reading(name, weights, shape).changed(multiply="bf16", BLOCK_K=128, num_warps=1)
+    assert judge(make_case(shape, 8, "cpu"), fenced(name, config, make_case(shape, 8, "cpu"))).ok
 
 
 @pytest.mark.parametrize("name", SPLITTING)
