@@ -83,7 +83,7 @@ def test_a_route_computes_the_product_with_an_older_triton(
 def test_codes_that_go_straight_into_a_matrix_instruction_are_waited_for(
     older_triton: Compiler,
 ) -> None:
-    """Seen: one instruction behind the last conversion, which LLVM does not look at, came an MFMA."""
+    """Seen: an MFMA one instruction behind the last conversion, which LLVM does not look at."""
     shape = Shape(3, 70, 96)
     tile: dict[str, Value] = {"BLOCK_M": 4, "BLOCK_N": 128, "BLOCK_K": 512, "num_warps": 8}
     config = family("fused_atomic").fallback(shape).changed(**tile, num_stages=2, waves_per_eu=1)

@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 
 import pytest
+from tests.family_shapes import NAMES
 from typer.testing import CliRunner, Result
 
 from mxtune.cli import app
@@ -54,12 +55,21 @@ def test_a_route_of_every_family_is_right_at_a_shape_with_tails() -> None:
     done = invoke("--emulate", "3x70x96", "--json")
     found = json.loads(done.stdout)
     assert done.exit_code == 0
-    assert {entry["family"] for entry in found} >= {"direct", "fused", "splitk"}
+    # those that need shuffled weights have no route where N is 70
+    plain = ["direct", "fused", "fused_atomic", "splitk", "splitk_atomic"]
+    assert [entry["family"] for entry in found] == plain
     assert all(entry["ok"] and entry["findings"] == [] for entry in found)
     fused = next(entry for entry in found if entry["family"] == "fused")
     assert fused["emulated_shape"] == "3x70x96"
     assert fused["kernels"][0]["profile"]["instructions"]["mfma_scaled"] > 0
     assert fused["kernels"][0]["profile"]["waves"] == 2 * 2 * 4  # seeds, tiles along N, warps
+
+
+def test_every_family_that_takes_a_shape_is_verified_at_it() -> None:
+    shapes = (SHAPE, Shape(17, 160, 320))
+    checks = RouteVerification(request(shapes=shapes)).checks
+    taken = [[choice.route.family for at, choice in checks if at == shape] for shape in shapes]
+    assert (len(taken[0]), taken[1]) == (5, NAMES)
 
 
 @pytest.mark.parametrize(

@@ -153,7 +153,7 @@ def _job(route: Route, shape: Shape, device: Device, seed: int) -> EmulateJob:
 def _choices(
     request: VerifyRequest, table: RouteTable | None, shape: Shape, device: Device
 ) -> Iterator[Choice]:
-    """Yield the route asked for; without a family or a table, the fallback of each of ours."""
+    """Yield the route asked for; without a family or a table, the fallback of each that has one."""
     if request.family or table or request.settings:
         asked = Wish(shape, request.routes, request.family, request.settings, "cpu")
         choice = choice_of(asked, table, device)
@@ -161,8 +161,10 @@ def _choices(
         yield choice
         return
     for owner in own_families():
-        route = checked_route(Route(owner.name, owner.fallback(shape)))
-        yield Choice(route, "the fallback of its family")
+        config = owner.fallback(shape)
+        if owner.legality(config, shape, device).grade != "illegal":
+            route = checked_route(Route(owner.name, config))
+            yield Choice(route, "the fallback of its family")
 
 
 def _shape_to_emulate(route: Route, shape: Shape, device: Device) -> Shape:

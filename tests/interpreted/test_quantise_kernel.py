@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from mxtune.configs.devices import load_device
-from mxtune.configs.routes import Config
+from mxtune.configs.routes import Config, Value
 from mxtune.configs.shapes import Shape
 from mxtune.kernels import formats, layouts
 from mxtune.kernels.build import arguments, kernel_function
@@ -18,7 +18,8 @@ UNTOUCHED = 0x7F
 
 
 def step_for(a: Tensor, rows: int, columns: int) -> Step:
-    config = Config.of({"quant_m": rows, "quant_k": columns, "quant_warps": 4})
+    launch: dict[str, Value] = {"quant_m": rows, "quant_k": columns, "quant_warps": 4}
+    config = Config.of({**launch, "convert": "portable", "multiply": "scaled"})
     shape = Shape(a.shape[0], 32, a.shape[1])
     problem = Problem(shape, load_device("gfx950"), View(a.stride(0), a.stride(1)), View(32, 1))
     return quantise_step(config, problem)
