@@ -1,18 +1,16 @@
 """The search asks for the right routes in the right order, once each, and knows when to end."""
 
-from collections.abc import Callable, Iterable
-from math import cos, log2
+from collections.abc import Iterable
 
 import pytest
+from tests.search_play import play, tell
 
 from mxtune.configs.devices import load_device
 from mxtune.configs.errors import ConfigError
 from mxtune.configs.routes import Config, Route
 from mxtune.configs.shapes import Shape
 from mxtune.kernels.candidates import Candidates
-from mxtune.kernels.family import Problem
-from mxtune.kernels.registry import family, own_families
-from mxtune.results.trial import BASELINE, FLOOR, Stage, State, Trial
+from mxtune.results.trial import BASELINE, FLOOR
 from mxtune.tuner.search import (
     EFFORTS,
     Effort,
@@ -24,7 +22,7 @@ from mxtune.tuner.search import (
     neighbours,
     notches,
 )
-from mxtune.tuner.task import Task, make_task
+from mxtune.tuner.task import Task
 
 MI355X = load_device("gfx950")
 SHAPE = Shape(1, 32, 128)
@@ -49,29 +47,6 @@ def search(
     routes = tuple(ranked)
     found = Candidates(tuple(sorted(routes, key=str)), len(routes), 0, {}, pruned)
     return Search(Task(shape, MI355X, found, routes), effort, known)
-
-
-def tell(
-    one: Search,
-    route: Route,
-    us: float = 5.0,
-    stage: Stage = "screen",
-    state: State = "ok",
-    heat: int = 0,
-) -> None:
-    samples = (us,) if state in ("ok", "wrong") else ()
-    trial = Trial(one.task.shape, route, stage, state, samples_us=samples, facts={"heat": heat})
-    one.task.trials.append(trial)
-
-
-def play(one: Search, time_us: Callable[[Route], float]) -> list[list[Route]]:
-    """Answer a search until it asks for nothing more; return its batches."""
-    batches: list[list[Route]] = []
-    while batch := one.ask():
-        batches.append(batch)
-        for route in batch:
-            tell(one, route, time_us(route))
-    return batches
 
 
 def test_the_seeds_are_what_won_elsewhere_and_the_best_of_the_model() -> None:

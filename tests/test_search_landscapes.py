@@ -4,7 +4,7 @@ from collections.abc import Callable
 from math import cos, log2
 
 import pytest
-from tests.test_search import play
+from tests.search_play import play
 
 from mxtune.configs.devices import load_device
 from mxtune.configs.routes import Route
