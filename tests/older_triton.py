@@ -8,6 +8,7 @@ from importlib import import_module
 from pathlib import Path
 
 import pytest
+from filelock import FileLock
 
 from mxtune.configs.routes import Route
 from mxtune.kernels.family import Problem
@@ -25,7 +26,8 @@ def older_compiler() -> Iterator[Compiler]:
     folder = Path(__file__).parent
     sys.path.append(str(folder))  # the child finds its service by the module's name
     release = import_module("triton_release")
-    _install(release.RELEASE, release.FOLDER)
+    with FileLock(f"{release.FOLDER}.lock"):  # tests run in two processes
+        _install(release.RELEASE, release.FOLDER)
     cache = {"TRITON_CACHE_DIR": f"{release.FOLDER}-objects", "TRITON_INTERPRET": "0"}
     with Crew([release.service], limit_s=COMPILE_LIMIT_S, variables=cache) as crew:
 
