@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 import torch
+from tests.aiter_launched import Launched, tensors_of
 from tests.aiter_releases import (
     A4W4_RETURNS,
     A4W4_TAKES_OUT,
@@ -17,14 +18,13 @@ from tests.aiter_releases import (
     Told,
     recording,
 )
-from torch import Tensor
 
 from mxtune.configs.devices import load_device
 from mxtune.configs.errors import MissingError
 from mxtune.configs.routes import Config, Route, Value
 from mxtune.configs.shapes import Shape
 from mxtune.kernels.aiter_calls import adapted, keywords
-from mxtune.kernels.aiter_source import commit_in, signature_in
+from mxtune.kernels.aiter_source import signature_in
 from mxtune.kernels.bind import planned
 from mxtune.kernels.family import Call, Problem
 from mxtune.kernels.registry import checked_route, family
@@ -73,39 +73,6 @@ def call_of(name: str, shape: tuple[int, int, int], **settings: Value) -> Call:
     plan = planned(route_of(name, **settings), Problem.contiguous(Shape(*shape), GFX950))
     (call,) = (step for step in plan.steps if isinstance(step, Call))
     return call
-
-
-def tensors_of(call: Call) -> dict[str, Tensor]:
-    """Memory for all that a call names, A and C among it."""
-    dtypes = {"bf16": torch.bfloat16, "fp32": torch.float32, "u8": torch.uint8}
-    return {b.name: torch.zeros(b.shape, dtype=dtypes[b.dtype]) for b in call.buffers.values()}
-
-
-class Launched:
-    """A call made once, with what the function was told."""
-
-    def __init__(self, call: Call, takes: str, gives: object = None) -> None:
-        self.told: Told = {}
-        self.tensors = tensors_of(call)
-        fixed = {name: t for name, t in self.tensors.items() if name not in ("a", "c")}
-        function = recording(takes, self.told, gives)
-        m, n = next(b.shape for name, b in call.buffers.items() if name in ("out", "y"))
-        self.a = self.tensors.get("a", torch.zeros(1, 1))
-        self.c = self.tensors.get("c", torch.zeros(m, n).bfloat16())
-        adapted(call, function, signature(function), fixed)(self.a, self.c)
-
-    def which(self, keyword: str) -> str:
-        """The buffer that the function was given, by its memory."""
-        given: Tensor = self.told[keyword]
-        known = {t.data_ptr(): name for name, t in self.tensors.items()} | {self.c.data_ptr(): "c"}
-        return known.get(given.data_ptr(), "another")
-
-    def told_values(self) -> dict[str, object]:
-        return {name: v for name, v in self.told.items() if not isinstance(v, Tensor)}
-
-    def told_tensors(self) -> dict[str, tuple[torch.dtype, tuple[int, ...]]]:
-        held = {name: v for name, v in self.told.items() if isinstance(v, Tensor)}
-        return {name: (tensor.dtype, tuple(tensor.shape)) for name, tensor in held.items()}
 
 
 # --- gemm_a4w4_asm
@@ -304,30 +271,3 @@ def test_every_argument_of_the_kernel_for_shuffled_weights(
     }
     used = {name: made.which(name) for name in made.told_tensors()}
     assert used == {"x": "a", "w": "b_shuffled", "w_scales": "b_scales_shuffled", "y": "c"}
-
-
-# --- what a decorator hides
-
-
-def test_the_source_tells_what_a_function_takes() -> None:
-    source = "@guard(gen=fake)\ndef f(a, /, b: int | None = None, *, c: str = 'x', **d): ...\n"
-    assert str(signature_in(source, "f")) == "(a, /, b: 'int | None' = 'None', *, " + (
-        "c: 'str' = \"'x'\", **d)"
-    )
-    with pytest.raises(ValueError, match="no function g in its source"):
-        signature_in(source, "g")
-
-
-@pytest.mark.parametrize(
-    ("text", "commit"),
-    [
-        ("0.1.7.post2.dev18", None),
-        ("0.1.10.dev3+ge4048607a", "e4048607a"),
-        ("0.1.10.dev3+ge4048607a.d20260822", "e4048607a"),
-        ('{"vcs_info": {"commit_id": "' + "ab" * 20 + '", "vcs": "git"}}', "ab" * 20),
-    ],
-)
-def test_a_commit_is_read_from_a_version_or_an_installers_record(
-    text: str, commit: str | None
-) -> None:
-    assert commit_in(text) == commit
