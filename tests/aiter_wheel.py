@@ -7,6 +7,7 @@ from functools import cache
 from pathlib import Path
 
 import pytest
+from filelock import FileLock
 
 CACHE = Path(__file__).parent.parent / ".cache" / "aiter"
 RELEASE = "amd-aiter==0.1.7.post2.dev18"  # another one may have other objects
@@ -15,6 +16,11 @@ RELEASE = "amd-aiter==0.1.7.post2.dev18"  # another one may have other objects
 @cache
 def aiter_wheel() -> Path:
     """Return the wheel, or skip the test that asks for it."""
+    with FileLock(f"{CACHE}.lock"):  # tests run in two processes
+        return _downloaded()
+
+
+def _downloaded() -> Path:
     wheels = sorted(CACHE.glob("amd_aiter-*.whl"))
     if not wheels:
         command = [sys.executable, "-m", "pip", "download", "-q", "--no-deps", "-d", str(CACHE)]

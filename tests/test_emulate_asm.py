@@ -3,12 +3,9 @@
 Their objects come in AITER's wheel, which is downloaded once; without a network the tests skip.
 """
 
-import subprocess
-import sys
-from pathlib import Path
-
 import numpy as np
 import pytest
+from tests.aiter_wheel import aiter_wheel
 
 pytest.importorskip("tinygrad", reason="the emulator decodes with tinygrad")
 
@@ -30,22 +27,11 @@ from mxtune.tuner.emulate.asm_table import facts_of, unexpected
 from mxtune.tuner.emulate.code_object import CodeObject
 from mxtune.tuner.emulate.launch import run
 
-CACHE = Path(__file__).parent.parent / ".aiter_cache"
-RELEASE = "amd-aiter==0.1.7.post2.dev18"  # another one may have other objects
-
 
 @pytest.fixture(scope="session")
 def catalogue() -> AsmCatalogue:
     """Return the kernels of AITER's wheel, downloaded if it is not there yet."""
-    wheels = sorted(CACHE.glob("amd_aiter-*.whl"))
-    if not wheels:
-        command = [sys.executable, "-m", "pip", "download", "-q", "--no-deps", "-d", str(CACHE)]
-        try:
-            subprocess.run([*command, RELEASE], check=True, capture_output=True, timeout=120)
-        except (subprocess.SubprocessError, OSError) as error:
-            pytest.skip(f"AITER's wheel cannot be downloaded: {error}")
-        wheels = sorted(CACHE.glob("amd_aiter-*.whl"))
-    return read_catalogue(wheels[0])
+    return read_catalogue(aiter_wheel())
 
 
 def prepare(
