@@ -114,15 +114,9 @@ COUNTED: Mapping[str, One] = {
     "S_BCNT1_I32_B64": int.bit_count,
 }
 
+# What EXEC becomes of a mask and the EXEC before.
 SAVEEXEC: Mapping[str, Two] = {
-    "AND": lambda mask, before: mask & before,
-    "OR": lambda mask, before: mask | before,
-    "XOR": lambda mask, before: mask ^ before,
-    "ANDN2": lambda mask, before: mask & ~before,
-    "ORN2": lambda mask, before: mask | ~before,
-    "NAND": lambda mask, before: ~(mask & before),
-    "NOR": lambda mask, before: ~(mask | before),
-    "XNOR": lambda mask, before: ~(mask ^ before),
+    **{name.removeprefix("S_"): function for name, function in BITWISE.items()},
     "ANDN1": lambda mask, before: ~mask & before,
     "ORN1": lambda mask, before: ~mask | before,
 }
