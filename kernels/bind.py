@@ -115,16 +115,21 @@ def planned(route: Route, problem: Problem) -> Plan:
 
 def fitted(plan: Plan, weight: Mxfp4Weight) -> Plan:
     """Return ``plan`` with what it assumes of a weight put right for ``weight``."""
-    assumes = any(step.constants.get(SMALL_SCALES) and step.constants["BF16"] for step in plan.own)
-    if not assumes or weight.small_scales:
-        return plan
+    as_planned, *others = variants(plan)
+    return others[0] if others and not weight.small_scales else as_planned
+
+
+def variants(plan: Plan) -> tuple[Plan, ...]:
+    """Return ``plan`` and, if it assumes something of the weight, the one for any weight."""
+    if not any(step.constants.get(SMALL_SCALES) and step.constants["BF16"] for step in plan.own):
+        return (plan,)
     steps = tuple(
         replace(step, constants={**step.constants, SMALL_SCALES: False})
         if isinstance(step, Step) and SMALL_SCALES in step.constants
         else step
         for step in plan.steps
     )
-    return replace(plan, steps=steps)
+    return plan, replace(plan, steps=steps)
 
 
 def interpreting() -> bool:

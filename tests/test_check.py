@@ -232,6 +232,11 @@ def test_even_the_smallest_problem_is_not_all_zeros() -> None:
         assert case.expected.item() != 0
 
 
+@pytest.mark.parametrize("shape", [Shape(1, 16, 32), Shape(16, 2112, 7168)])
+def test_a_gate_has_scales_as_in_a_model_and_larger_ones(shape: Shape) -> None:
+    assert [make_case(shape, seed, "cpu").weight.small_scales for seed in (1, 2)] == [True, False]
+
+
 def test_workspaces_are_poisoned_and_a_quantiser_is_judged_byte_by_byte() -> None:
     # BL-089
     found: list[int] = []

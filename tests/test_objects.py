@@ -2,10 +2,13 @@
 
 import pytest
 
-from mxtune.configs.devices import load_device
+from mxtune.configs.devices import Device, load_device
 from mxtune.configs.routes import Route
 from mxtune.configs.shapes import Shape
+from mxtune.kernels.build import build
+from mxtune.kernels.family import SMALL_SCALES, Step
 from mxtune.kernels.registry import family
+from mxtune.tuner import objects
 from mxtune.tuner.objects import (
     CompileJob,
     ObjectFacts,
@@ -120,3 +123,19 @@ def test_a_kernel_that_needs_more_lds_than_there_is_says_how_much() -> None:  # 
     job = CompileJob(Route("direct", config), shape, load_device("gfx950"))
     with pytest.raises(OutOfLdsError, match=r"^gemm takes \d+ of 163840 B of LDS$"):
         compile_facts(job)
+
+
+def test_a_job_compiles_a_route_for_small_scales_and_for_any(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    shape, built = Shape(16, 64, 256), list[Step]()
+    config = family("direct").fallback(shape).changed(multiply="bf16")
+
+    def note(step: Step, device: Device) -> object:
+        built.append(step)
+        return build(step, device)
+
+    monkeypatch.setattr(objects, "build", note)
+    facts = compile_facts(CompileJob(Route("direct", config), shape, load_device("gfx950")))
+    assert [part.step for part in facts] == ["quantise", "gemm"]
+    assert [s.constants[SMALL_SCALES] for s in built if s.name == "gemm"] == [True, False]

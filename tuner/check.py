@@ -60,7 +60,11 @@ class Bound(Protocol):
 
 
 def make_case(shape: Shape, seed: int, device: str, rule: str = "even") -> Case:
-    """Draw a problem: normal values, rows of unlike size, outliers, a block of zeros."""
+    """Draw a problem: normal values, rows of unlike size, outliers, a block of zeros.
+
+    B's scales are small where the seed is odd, as in a model, and some are above 2 where it is
+    even: a route may have a kernel for each.
+    """
     import torch
 
     random = torch.Generator(device).manual_seed(seed)
@@ -75,7 +79,8 @@ def make_case(shape: Shape, seed: int, device: str, rule: str = "even") -> Case:
         return x.bfloat16()
 
     a = normal(shape.m)
-    weight = Mxfp4Weight.quantise(normal(shape.n) * shape.k**-0.5, rule)
+    size = shape.k**-0.5 * (2.0**-6 if seed % 2 else 2.0**3)
+    weight = Mxfp4Weight.quantise(normal(shape.n) * size, rule)
     return case_of(a, weight)
 
 

@@ -9,7 +9,7 @@ from mxtune.configs.devices import Device
 from mxtune.configs.evidence import Objects
 from mxtune.configs.routes import Route
 from mxtune.configs.shapes import Shape
-from mxtune.kernels.bind import planned
+from mxtune.kernels.bind import planned, variants
 from mxtune.kernels.build import build
 from mxtune.kernels.family import Problem, Step
 
@@ -58,10 +58,15 @@ class OutOfLdsError(Exception):
 def compile_facts(job: CompileJob) -> tuple[ObjectFacts, ...]:
     """Compile for the job's device, into Triton's cache, and read the objects; AITER has its own.
 
+    What is compiled serves every weight; what is read is for the weights that the plan assumes.
     Raises OutOfLdsError if one does not fit, and whatever Triton raises.
     """
     plan = planned(job.route, Problem.contiguous(job.shape, job.device))
-    return tuple(_facts(step, build(step, job.device), job.device) for step in plan.own)
+    facts = [
+        tuple(_facts(step, build(step, job.device), job.device) for step in variant.own)
+        for variant in variants(plan)
+    ]
+    return facts[0]
 
 
 def compile_service() -> Any:

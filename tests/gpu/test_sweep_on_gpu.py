@@ -9,6 +9,7 @@ import pytest
 
 from mxtune.configs.evidence import Measured
 from mxtune.configs.table import RouteTable
+from mxtune.tuner.search import EFFORTS
 
 pytestmark = pytest.mark.gpu
 
@@ -31,7 +32,7 @@ def test_a_measured_sweep_chooses_what_was_right_and_fast(tmp_path: Path) -> Non
         assert evidence.error.worst <= 1
         assert evidence.floor_us is not None
         assert evidence.median_us > evidence.floor_us
-        assert evidence.rounds == 100
+        assert evidence.rounds == EFFORTS["default"].final_rounds
 
     again = mxtune(
         "sweep", "16x256x512", "3x70x96", "--max-candidates", "6", "--out", str(tmp_path)
