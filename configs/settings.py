@@ -47,6 +47,13 @@ def read_observed(environment: Mapping[str, str] | None = None) -> frozenset[str
     return words
 
 
+def read_record(environment: Mapping[str, str] | None = None) -> Path | None:
+    """Return the file of MXTUNE_RECORD, to which misses are added as a process ends."""
+    env = os.environ if environment is None else environment
+    wanted = env.get("MXTUNE_RECORD", "").strip()
+    return Path(wanted) if wanted else None
+
+
 def _triton_cache(env: Mapping[str, str]) -> tuple[Path, str]:
     """Choose a folder that can be written: Triton itself takes what is asked for, and fails."""
     wanted, obstacle = _wanted(env)

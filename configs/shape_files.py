@@ -34,7 +34,15 @@ class Line:
     text: str
 
 
-Found = Shape | Fault
+@dataclass(frozen=True, slots=True)
+class Counted:
+    """A shape, and how often it was asked for."""
+
+    shape: Shape
+    calls: int
+
+
+Found = Shape | Counted | Fault
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,8 +163,9 @@ def _item(node: yaml.Node) -> Iterable[Found]:
     """Return the shape of one item of ``shapes``, or its faults."""
     if isinstance(node, yaml.MappingNode):
         values = _values(node)
-        faults = _key_faults(node, required=_DIMENSIONS)
-        return faults or _shape([values[name] for name in _DIMENSIONS])
+        faults = _key_faults(node, required=_DIMENSIONS, optional=("calls",))
+        found = faults or _shape([values[name] for name in _DIMENSIONS])
+        return found if faults or "calls" not in values else _counted(found, values["calls"])
     if not isinstance(node, yaml.SequenceNode):
         return [attempt(_line(node), partial(Shape.parse, node.value))]
     if len(node.value) != len(_DIMENSIONS):
@@ -186,6 +195,14 @@ def _shape(cells: Sequence[yaml.Node]) -> Sequence[Found]:
     numbers = [_dimension(name, cell) for name, cell in zip("MNK", cells, strict=True)]
     faults = [number for number in numbers if isinstance(number, Fault)]
     return faults or [Shape(*(number for number in numbers if isinstance(number, int)))]
+
+
+def _counted(found: Sequence[Found], node: yaml.Node) -> Sequence[Found]:
+    """Return the shape with its calls, or the faults of either."""
+    calls = _dimension("calls", node)
+    if isinstance(calls, Fault):
+        return [*(item for item in found if isinstance(item, Fault)), calls]
+    return [Counted(item, calls) if isinstance(item, Shape) else item for item in found]
 
 
 def _dimension(name: str, node: yaml.Node) -> int | Fault:

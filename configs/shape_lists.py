@@ -2,6 +2,7 @@
 
 import difflib
 import stat
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from functools import partial
 from importlib import resources
@@ -10,6 +11,7 @@ from pathlib import Path
 
 from mxtune.configs.errors import ConfigError
 from mxtune.configs.shape_files import (
+    Counted,
     Fault,
     Found,
     attempt,
@@ -36,11 +38,17 @@ def load_shapes(source: str) -> tuple[Shape, ...]:
 
     Raises ConfigError with a line for every line of the file that is wrong; then none is used.
     """
-    if source in bundled():
-        file = resources.files("mxtune.configs") / "shapes" / f"{source}.yaml"
-        return _accepted(file.name, yaml_shapes(file.read_text("utf-8")))
-    reader = _READERS.get(Path(source).suffix.lower(), word_shapes)
-    return _accepted(source, reader(_text(source)))
+    listed = (item.shape if isinstance(item, Counted) else item for item in _listed(source))
+    return tuple(dict.fromkeys(listed))
+
+
+def load_calls(source: str) -> dict[Shape, int]:
+    """Return how often the shapes of a list were asked for, as far as it tells; see load_shapes."""
+    calls: Counter[Shape] = Counter()
+    for item in _listed(source):
+        if isinstance(item, Counted):
+            calls[item.shape] += item.calls
+    return dict(calls)
 
 
 def gather(words: Sequence[str], source: str | None) -> tuple[Shape, ...]:
@@ -56,17 +64,25 @@ def gather(words: Sequence[str], source: str | None) -> tuple[Shape, ...]:
     return tuple(dict.fromkeys((*spoken, *listed)))
 
 
-def _accepted(file: str, found: Iterable[Found]) -> tuple[Shape, ...]:
-    """Return the distinct shapes, if there are some and no faults."""
-    distinct = tuple(dict.fromkeys(found))
-    faults = [item for item in distinct if isinstance(item, Fault)]
+def _listed(source: str) -> list[Shape | Counted]:
+    if source in bundled():
+        file = resources.files("mxtune.configs") / "shapes" / f"{source}.yaml"
+        return _accepted(file.name, yaml_shapes(file.read_text("utf-8")))
+    reader = _READERS.get(Path(source).suffix.lower(), word_shapes)
+    return _accepted(source, reader(_text(source)))
+
+
+def _accepted(file: str, found: Iterable[Found]) -> list[Shape | Counted]:
+    """Return what is listed, if there is something and no fault."""
+    items = list(found)
+    faults = list(dict.fromkeys(item for item in items if isinstance(item, Fault)))
     if faults:
         by_line = groupby(sorted(faults), key=lambda fault: fault.line)
         reasons = [(line, "; ".join(fault.reason for fault in group)) for line, group in by_line]
         raise ConfigError("\n".join(f"{file}:{line}: {reason}" for line, reason in reasons))
-    if not distinct:
+    if not items:
         raise ConfigError(f"no shapes in {file}")
-    return tuple(item for item in distinct if isinstance(item, Shape))
+    return [item for item in items if not isinstance(item, Fault)]
 
 
 def _text(source: str) -> str:

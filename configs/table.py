@@ -1,22 +1,21 @@
 """Route tables: what a sweep writes, people edit, and the dispatcher reads."""
 
 import json
-import os
-import stat
-import tempfile
 from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Literal, cast
+from typing import Annotated, Literal, cast
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, PositiveInt, ValidationError
 
 from mxtune.configs.errors import ConfigError
 from mxtune.configs.evidence import STRENGTH, Evidence, SettingsByName
+from mxtune.configs.json_files import faults_of, object_of, read_text, told, write_whole
 from mxtune.configs.routes import Config, Route
 from mxtune.configs.shapes import Shape
 
 SCHEMA: Literal["mxtune.routes/1"] = "mxtune.routes/1"
-_LARGEST_FILE = 64 * 2**20  # a table of 100,000 routes is smaller
 
 
 class _Strict(BaseModel):
@@ -46,12 +45,18 @@ class Made(_Strict):
 
 
 class Entry(_Strict):
-    """The route of one shape and what it rests on."""
+    """The route of one shape and what it rests on.
+
+    ``reach`` is the largest M of this (N, K), below the next M in the table, that the route serves;
+    without it the next entry's route serves all between. Sweeps set it where they measured how much
+    either route loses at the other's M.
+    """
 
     shape: tuple[int, int, int]
     family: str
     config: SettingsByName
     evidence: Evidence
+    reach: PositiveInt | None = None
 
     @property
     def key(self) -> Shape:
@@ -89,6 +94,9 @@ class RouteTable(_Strict):
         """Return the JSON text: the same table gives the same bytes."""
         ordered = self.model_copy(update={"routes": tuple(sorted(self.routes, key=_shape))})
         body = ordered.model_dump(mode="json", by_alias=True)
+        for entry in body["routes"]:
+            if entry["reach"] is None:
+                del entry["reach"]  # most tables know none
         return json.dumps(body, indent=1, allow_nan=False) + "\n"
 
     def save(self, path: Path) -> None:
@@ -97,93 +105,101 @@ class RouteTable(_Strict):
 
     @classmethod
     def load(cls, path: Path) -> "RouteTable":
-        """Read a table; raises ConfigError naming the file, the place and the fault."""
-        text = _read(path)
-        try:
-            body: Any = json.loads(text, object_pairs_hook=_no_repeats)
-        except (ValueError, RecursionError) as error:
-            raise ConfigError(f"{path}: not JSON: {error}") from error
-        if not isinstance(body, dict):
-            raise ConfigError(f"{path}: not a route table: expected an object at the top")
-        found = cast("dict[str, Any]", body).get("schema")
-        if found != SCHEMA:
-            raise ConfigError(f"{path}: schema {found!r}; this mxtune reads {SCHEMA!r}")
+        """Read a table; raises ConfigError naming the file and every fault in it by its place."""
+        text = read_text(path)
+        object_of(path, text, SCHEMA)
         try:
             table = cls.model_validate_json(text)
         except ValidationError as error:
-            raise ConfigError(f"{path}: {_first(error)}") from error
-        _check_shapes(path, table)
+            raise ConfigError(f"{path}: {told(faults_of(error))}") from error
+        faults = _shape_faults(dict(enumerate(table.routes)))
+        if faults:
+            raise ConfigError(f"{path}: {told(faults.values())}")
         return table
+
+
+@dataclass(frozen=True, slots=True)
+class Salvaged:
+    """What could be read of a file: a table without its faulty entries, and each fault."""
+
+    table: RouteTable | None
+    faults: tuple[str, ...] = ()
+
+    @property
+    def told(self) -> str:
+        """The faults in one line; empty if there are none."""
+        return told(self.faults)
+
+
+def salvage(path: Path) -> Salvaged:
+    """Read as much of a table as is sound: a faulty entry costs that entry and no other.
+
+    Raises ConfigError for a file that cannot be read at all.
+    """
+    text = read_text(path, empty=True)
+    try:
+        body = object_of(path, text, SCHEMA)
+        head = RouteTable.model_validate_json(json.dumps({**body, "routes": [], "default": None}))
+    except ValidationError as error:
+        return Salvaged(None, faults_of(error))
+    except ConfigError as error:
+        return Salvaged(None, (str(error).removeprefix(f"{path}: "),))
+    entries, faults = _sound_entries(body.get("routes"))
+    default, lost = _sound_default(body.get("default"))
+    table = head.model_copy(update={"routes": entries, "default": default})
+    return Salvaged(table, (*faults, *lost))
+
+
+def _sound_entries(routes: object) -> tuple[tuple[Entry, ...], list[str]]:
+    if not isinstance(routes, list):
+        return (), ["routes: expected a list"]
+    sound: dict[int, Entry] = {}
+    faults: list[str] = []
+    for place, body in enumerate(cast("list[object]", routes)):
+        entry = _sound_entry(place, body)
+        if isinstance(entry, Entry):
+            sound[place] = entry
+        else:
+            faults += entry
+    twice = _shape_faults(sound)
+    faults += twice.values()
+    return tuple(entry for place, entry in sound.items() if place not in twice), faults
+
+
+def _sound_entry(place: int, body: object) -> Entry | tuple[str, ...]:
+    try:
+        return Entry.model_validate_json(json.dumps(body))
+    except ValidationError as error:
+        return faults_of(error, f"routes.{place}")
+
+
+def _sound_default(default: object) -> tuple[Default | None, list[str]]:
+    if default is None:
+        return None, []
+    try:
+        return Default.model_validate_json(json.dumps(default)), []
+    except ValidationError as error:
+        return None, list(faults_of(error, "default"))
 
 
 def _shape(entry: Entry) -> tuple[int, int, int]:
     return entry.shape
 
 
-def _check_shapes(path: Path, table: RouteTable) -> None:
-    """Refuse a shape that cannot be, or that stands more than once."""
-    seen = Counter(_key(path, place, entry) for place, entry in enumerate(table.routes))
-    repeated = sorted(str(shape) for shape, count in seen.items() if count > 1)
-    if repeated:
-        raise ConfigError(f"{path}: routes: {', '.join(repeated)} stands more than once")
-
-
-def _key(path: Path, place: int, entry: Entry) -> Shape:
-    try:
-        return entry.key
-    except ConfigError as error:
-        raise ConfigError(f"{path}: routes.{place}.shape: {error}") from error
-
-
-def write_whole(path: Path, text: str) -> None:
-    """Replace ``path`` by ``text`` in one step; raises ConfigError if that cannot be done."""
-    if path.exists() and not path.is_file():  # as root, a device would be replaced too
-        raise ConfigError(f"{path}: not a file")
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        descriptor, partial = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}-")
+def _shape_faults(entries: Mapping[int, Entry]) -> dict[int, str]:
+    """Return the fault of every entry whose shape cannot be, or stands more than once."""
+    faults: dict[int, str] = {}
+    for place, entry in entries.items():
         try:
-            with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-                file.write(text)
-                file.flush()
-                os.fsync(file.fileno())
-            Path(partial).chmod(0o644)
-            os.replace(partial, path)
-        finally:
-            Path(partial).unlink(missing_ok=True)
-    except OSError as error:
-        raise ConfigError(f"{path}: cannot be written ({error.strerror})") from error
-
-
-def _read(path: Path) -> str:
-    try:
-        status = path.stat()
-        if not stat.S_ISREG(status.st_mode):
-            raise ConfigError(f"{path}: not a file")
-        if status.st_size > _LARGEST_FILE:
-            raise ConfigError(f"{path}: {status.st_size} bytes are no route table")
-        text = path.read_text("utf-8")
-    except (OSError, ValueError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "not UTF-8"
-        raise ConfigError(f"{path}: cannot be read ({reason})") from error
-    if not text.strip():
-        raise ConfigError(f"{path}: empty; no routes in it")
-    return text
-
-
-def _no_repeats(pairs: list[tuple[str, object]]) -> dict[str, object]:
-    """Build a JSON object, refusing a key that stands twice: one of the two would be lost."""
-    body = dict(pairs)
-    if len(body) < len(pairs):
-        names = [name for name, _ in pairs]
-        twice = next(name for name in names if names.count(name) > 1)
-        raise ValueError(f"{twice!r} stands twice in one object")
-    return body
-
-
-def _first(error: ValidationError) -> str:
-    """Name the first fault by its JSON path."""
-    fault = error.errors()[0]
-    place = repr(".".join(str(part) for part in fault["loc"]))[1:-1]  # a key may hold a newline
-    more = error.error_count() - 1
-    return f"{place}: {fault['msg']}" + (f" (and {more} more)" if more else "")
+            shape = entry.key
+        except ConfigError as error:
+            faults[place] = f"routes.{place}.shape: {error}"
+            continue
+        if entry.reach is not None and entry.reach < shape.m:
+            faults[place] = f"routes.{place}.reach: {entry.reach} is below the entry's own M"
+    seen = Counter(entry.shape for entry in entries.values())
+    return faults | {
+        place: f"routes.{place}.shape: {Shape(*entry.shape)} stands more than once"
+        for place, entry in entries.items()
+        if seen[entry.shape] > 1 and place not in faults
+    }

@@ -101,7 +101,7 @@ def _quantiser(
     settings = defaults(QUANTISE) | {"convert": "hardware" if hardware else "portable"}
     steps = (codes_step(Config.of(settings), problem, shuffled=scale_layout == SHUFFLED),)
     given = ("a", A_CODES, _NAMES[scale_layout])
-    calls = bound_calls(steps, problem.device, {}, given)
+    calls = bound_calls(steps, problem.device, {}, given, place)
     if observe is not None:
         sizes = (problem.shape.m, problem.shape.k)
         calls = observe.around(Subject("quantise", sizes, place), steps, calls)

@@ -2,16 +2,19 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from mxtune.configs.devices import Device
-from mxtune.configs.errors import ConfigError, MissingError, NoRouteError
+from mxtune.configs.errors import NoRouteError
 from mxtune.configs.routes import Route
-from mxtune.configs.shapes import Shape
 from mxtune.kernels.aiter import bound_call
-from mxtune.kernels.build import arguments, build, kernel_function, require_triton, version_pair
-from mxtune.kernels.family import SMALL_SCALES, WEIGHT, Buffer, Call, Plan, Problem, Step
+from mxtune.kernels.build import arguments, build, interpreting, kernel_function
+from mxtune.kernels.family import SMALL_SCALES, WEIGHT, Call, Plan, Problem, Step
+from mxtune.kernels.gpu import index_of, on_device
+from mxtune.kernels.launch import Launch
+from mxtune.kernels.launcher import Hooks, Later, enqueuer
 from mxtune.kernels.observe import Observer
+from mxtune.kernels.queues import Workspaces, current_queue
 from mxtune.kernels.registry import brief, checked_route, family
 from mxtune.kernels.stage_times import Subject
 from mxtune.kernels.weight import Mxfp4Weight
@@ -20,88 +23,84 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 OPERANDS = ("a", "c")  # that a launch is called with
-INTERPRETER_NEEDS = (3, 8)  # the first Triton whose interpreter has dot_scaled
-
-
-@dataclass(frozen=True, slots=True)
-class Launch:
-    """A bound route. Calling it enqueues its kernels and returns; C is written whole.
-
-    ``workspaces`` are the route's own tensors, by name; one launch must end before the next begins
-    on another queue.
-    """
-
-    shape: Shape
-    calls: tuple[Callable[..., None], ...]
-    workspaces: "dict[str, Tensor]"
-    plan: Plan
-
-    def __call__(self, a: "Tensor", c: "Tensor") -> None:
-        """Compute ``c`` from ``a``, both laid out as in the problem the route was bound for.
-
-        Raises ConfigError for other sizes; strides and devices are the caller's word.
-        """
-        if a.shape != (self.shape.m, self.shape.k) or c.shape != (self.shape.m, self.shape.n):
-            raise ConfigError(
-                f"bound for {self.shape}, called with A {list(a.shape)} and C {list(c.shape)}"
-            )
-        for call in self.calls:
-            call(a, c)
 
 
 def bind(
-    route: Route, problem: Problem, weight: Mxfp4Weight, observe: Observer | None = None
+    route: Route,
+    problem: Problem,
+    weight: Mxfp4Weight,
+    observe: Observer | None = None,
+    count: Callable[..., None] | None = None,
 ) -> Launch:
     """Compile ``route`` for ``problem`` and fix every argument but A and C.
 
-    Raises NoRouteError if the route is not legal for the problem, MissingError for a Triton or an
-    AITER that cannot run it.
+    ``count``, if given, is called at each launch. Raises NoRouteError if the route is not legal for
+    the problem, MissingError for a Triton or an AITER that cannot run it.
     """
     route = checked_route(route)
     plan = fitted(planned(route, problem), weight)
-    tensors, workspaces = memory_of(plan, weight)
-    calls = bound_calls(plan.steps, problem.device, tensors | workspaces)
-    if observe is not None:
-        calls = observe.around(subject_of(route, problem, weight), plan.steps, calls)
-    return Launch(problem.shape, calls, workspaces, plan)
+    return bind_plan(plan, OPERANDS, problem, weight, Watch(route.family, observe, count))
 
 
-def memory_of(
-    plan: Plan, weight: Mxfp4Weight, given: Sequence[str] = OPERANDS
-) -> "tuple[dict[str, Tensor], dict[str, Tensor]]":
-    """Return the tensors of ``weight`` that a plan reads, and workspaces for what is not given."""
-    tensors = {
+@dataclass(frozen=True, slots=True)
+class Watch:
+    """Who is told of the launches of a route: an observer of its stages, and a count of calls."""
+
+    family: str
+    observe: Observer | None = None
+    count: Callable[..., None] | None = None
+
+    def around(
+        self, problem: Problem, place: str, plan: Plan, calls: tuple[Callable[..., None], ...]
+    ) -> tuple[Callable[..., None], ...]:
+        """Return ``calls``, one for each step of ``plan``, with the telling put around them."""
+        if self.observe is not None:
+            shape = problem.shape
+            subject = Subject(self.family, (shape.m, shape.n, shape.k), place)
+            calls = self.observe.around(subject, plan.steps, calls)
+        return calls if self.count is None else (self.count, *calls)
+
+
+def bind_plan(
+    plan: Plan, operands: Sequence[str], problem: Problem, weight: Mxfp4Weight, watch: Watch
+) -> Launch:
+    """Bind the steps of ``plan``; a call brings the buffers that ``operands`` name."""
+    place = weight.device
+    own = Workspaces([b for b in plan.workspaces if b.name not in operands], place)
+    given = (*operands, *own.names)
+    calls = bound_calls(plan.steps, problem.device, tensors_of(plan, weight), given, place)
+    return Launch(problem, place, watch.around(problem, place, plan, calls), own, plan)
+
+
+def tensors_of(plan: Plan, weight: Mxfp4Weight) -> "dict[str, Tensor]":
+    """Return the tensors of ``weight`` that a plan reads, by the name of their buffer."""
+    read = {buffer.name for step in plan.steps for buffer in step.buffers.values()}
+    return {
         name: getattr(weight, method)(layout)
         for name, (method, layout) in WEIGHT.items()
-        if any(name == b.name for step in plan.steps for b in step.buffers.values())
+        if name in read
     }
-    own = (buffer for buffer in plan.workspaces if buffer.name not in given)
-    return tensors, {buffer.name: _empty(buffer, weight.device) for buffer in own}
 
 
 def bound_calls(
     steps: Sequence[Step | Call],
     device: Device,
     tensors: "Mapping[str, Tensor]",
-    given: Sequence[str] = OPERANDS,
+    given: Sequence[str],
+    place: str,
 ) -> tuple[Callable[..., None], ...]:
-    """Compile ``steps`` and fix every argument, but for the buffers that are ``given``.
+    """Compile ``steps`` for ``place`` and fix every argument but the buffers that are ``given``.
 
     Each call takes the tensors of those, in that order; all others are in ``tensors``, by name.
     """
     own = _interpreted_call if interpreting() else _compiled_call
-    return tuple(
-        bound_call(step, tensors, given)
-        if isinstance(step, Call)
-        else own(step, device, tensors, given)
-        for step in steps
-    )
-
-
-def subject_of(route: Route, problem: Problem, weight: Mxfp4Weight) -> Subject:
-    """Return what an observer calls a bound route."""
-    shape = problem.shape
-    return Subject(route.family, (shape.m, shape.n, shape.k), weight.device)
+    with on_device(index_of(place)):
+        return tuple(
+            bound_call(step, tensors, given)
+            if isinstance(step, Call)
+            else own(step, device, tensors, given, place)
+            for step in steps
+        )
 
 
 def planned(route: Route, problem: Problem) -> Plan:
@@ -132,53 +131,37 @@ def variants(plan: Plan) -> tuple[Plan, ...]:
     return plan, replace(plan, steps=steps)
 
 
-def interpreting() -> bool:
-    """Whether Triton interprets in this process: settled when its kernels were decorated."""
-    version = require_triton()
-    from triton import knobs
-
-    if not knobs.runtime.interpret:
-        return False
-    if version_pair(version) < INTERPRETER_NEEDS:
-        needed = ".".join(map(str, INTERPRETER_NEEDS))
-        raise MissingError(f"interpreting needs triton {needed} or newer, found {version}")
-    return True
-
-
-def _empty(buffer: Buffer, device: str) -> "Tensor":
-    import torch
-
-    dtypes = {"bf16": torch.bfloat16, "fp32": torch.float32, "u8": torch.uint8}
-    return torch.empty(buffer.shape, dtype=dtypes[buffer.dtype], device=device)
-
-
 def _compiled_call(
-    step: Step, device: Device, tensors: "Mapping[str, Tensor]", given: Sequence[str]
+    step: Step, device: Device, tensors: "Mapping[str, Tensor]", given: Sequence[str], place: str
 ) -> Callable[..., None]:
-    launcher = build(step, device)[(*step.grid, 1)]
+    kernel = build(step, device, index_of(place))
     names: list[str] = kernel_function(step).arg_names
     named = arguments(step, {**tensors, **dict.fromkeys(given)})
-    fixed = [named[name] for name in names]
     later = [
-        (names.index(parameter), given.index(buffer.name))
+        Later(names.index(parameter), given.index(buffer.name))
         for parameter, buffer in step.buffers.items()
         if buffer.name in given
     ]
+    enqueue = enqueuer(kernel, (*step.grid, 1), [named[name] for name in names], later, _hooks())
+    queue = current_queue(place)
 
     def call(*now: "Tensor") -> None:
-        values = fixed.copy()
-        for place, which in later:
-            values[place] = now[which]
-        launcher(*values)
+        enqueue(queue(), now)
 
     return call
 
 
+def _hooks() -> Hooks:
+    from triton import knobs
+
+    return Hooks(knobs.runtime.launch_enter_hook, knobs.runtime.launch_exit_hook)
+
+
 def _interpreted_call(
-    step: Step, device: Device, tensors: "Mapping[str, Tensor]", given: Sequence[str]
+    step: Step, device: Device, tensors: "Mapping[str, Tensor]", given: Sequence[str], place: str
 ) -> Callable[..., None]:
-    del device
-    launcher = kernel_function(step)[(*step.grid, 1)]
+    del device, place
+    launcher: Any = kernel_function(step)[(*step.grid, 1)]
 
     def call(*now: "Tensor") -> None:
         launcher(**arguments(step, {**tensors, **dict(zip(given, now, strict=True))}))

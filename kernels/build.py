@@ -8,6 +8,7 @@ inspected for an absent GPU is what will run on a present one.
 import importlib
 from dataclasses import dataclass
 from functools import lru_cache
+from importlib import metadata
 from typing import Any
 
 from mxtune.configs.devices import Device
@@ -20,6 +21,7 @@ _DYNAMIC = frozenset({"M", "split_blocks"})
 _ALIGNMENT = 16  # bytes, and the divisor that Triton specialises integers on
 
 TRITON_RANGE = ((3, 6), (3, 9))
+INTERPRETER_NEEDS = (3, 8)  # the first Triton whose interpreter has dot_scaled
 
 
 def require_triton() -> str:
@@ -39,10 +41,31 @@ def require_triton() -> str:
     return found
 
 
+def installed_triton() -> str | None:
+    """Return the version of the installed Triton, without importing it; None if there is none."""
+    try:
+        return metadata.version("triton")
+    except metadata.PackageNotFoundError:
+        return None
+
+
 def version_pair(version: str) -> tuple[int, int]:
     """Return (major, minor) of a version such as ``3.9.0+git1234``."""
     major, minor, *_ = version.split("+")[0].split(".")
     return int(major), int("".join(c for c in minor if c.isdigit()) or 0)
+
+
+def interpreting() -> bool:
+    """Whether Triton interprets in this process: settled when its kernels were decorated."""
+    found = require_triton()
+    from triton import knobs
+
+    if not knobs.runtime.interpret:
+        return False
+    if version_pair(found) < INTERPRETER_NEEDS:
+        needed = ".".join(map(str, INTERPRETER_NEEDS))
+        raise MissingError(f"interpreting needs triton {needed} or newer, found {found}")
+    return True
 
 
 def kernel_function(step: Step) -> Any:
@@ -62,16 +85,18 @@ def arguments(step: Step, tensors: dict[str, Any]) -> dict[str, Any]:
     return {**pointers, **step.integers, **step.constants}
 
 
-def build(step: Step, device: Device) -> Any:
+def build(step: Step, device: Device, index: int | None = None) -> Any:
     """Return the compiled kernel of ``step`` for ``device`` (triton.compiler.CompiledKernel).
 
-    Raises whatever Triton raises: a config that does not compile is the caller's result.
+    One that is to be launched is loaded into GPU ``index`` of this process, and no other GPU can
+    use it, however alike. Raises whatever Triton raises: a config that does not compile is the
+    caller's result.
     """
     names: list[str] = kernel_function(step).arg_names
     parameters = tuple(_parameter(step, device, name) for name in names)
     # Fusing a multiply into an add rounds once less: the quantiser must round as torch does.
     options = {**step.options, "enable_fp_fusion": False}
-    return _compiled(step.kernel, parameters, tuple(sorted(options.items())), device)
+    return _compiled(step.kernel, parameters, tuple(sorted(options.items())), device, index)
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +130,9 @@ def _compiled(
     parameters: tuple[_Parameter, ...],
     options: tuple[tuple[str, int], ...],
     device: Device,
+    index: int | None,
 ) -> Any:
+    del index  # a kernel of its own for each GPU
     import triton
     from triton.backends.compiler import GPUTarget
     from triton.compiler import ASTSource

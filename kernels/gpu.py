@@ -1,9 +1,11 @@
 """GPUs of this process, as torch and Triton report them."""
 
 from collections.abc import Mapping
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from functools import cache
 from importlib import import_module
+from pathlib import Path
 from subprocess import SubprocessError
 from typing import Any, Literal
 
@@ -24,6 +26,10 @@ _FLOP_PER_CLOCK = 1024  # bf16, a CU: CDNA2 (383 TFLOP/s on 220 CUs at 1.7 GHz);
 _LDS_BYTES = 48 << 10  # what CUDA grants without asking; AMD has 64 KiB
 _LAUNCH_US = 4.0
 _DEPENDENT_US = 4.0
+
+
+_KERNEL_MODULE = {"cuda": "nvidia", "hip": "amdgpu"}
+_NOTHING = nullcontext()
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,10 +62,31 @@ def running_device(index: int) -> Device:
     return device_of(properties(torch, reports)[index])
 
 
+def index_of(place: str) -> int | None:
+    """Return the number of the GPU at ``place``, such as ``cuda:0``; None for a CPU."""
+    return None if place.startswith("cpu") else int(place.partition(":")[2] or 0)
+
+
+@cache
+def other_gpus(index: int | None) -> bool:
+    """Whether there are GPUs beside number ``index``, so that another one may be the current."""
+    return index is not None and bool(import_module("torch").cuda.device_count() > 1)
+
+
+def on_device(index: int | None) -> AbstractContextManager[Any]:
+    """Make GPU ``index`` the current one for a while; None is a CPU, which has none."""
+    if not other_gpus(index):
+        return _NOTHING
+    cuda = import_module("torch").cuda
+    guard: AbstractContextManager[Any] = cuda.device(index)
+    return _NOTHING if cuda.current_device() == index else guard
+
+
 def capturing(place: str) -> bool:
     """Whether what is launched at ``place`` now goes into a graph and is not executed."""
-    on_gpu = not place.startswith("cpu")
-    return on_gpu and bool(import_module("torch").cuda.is_current_stream_capturing())
+    return index_of(place) is not None and bool(
+        import_module("torch").cuda.is_current_stream_capturing()
+    )
 
 
 def device_of(gpu: Properties) -> Device:
@@ -126,6 +153,22 @@ def driver_reports(torch: Any) -> tuple[dict[int, dict[str, int]], str]:
         return {index: utils.get_device_properties(index) for index in range(count)}, ""
     except (RuntimeError, OSError, ImportError, SubprocessError) as error:
         return {}, f"triton cannot drive the GPU: {one_line(error)}"
+
+
+def driver_of(torch: Any) -> str | None:
+    """Return ``CUDA 12.8, driver 570.86``; None for a build of torch that has no GPU."""
+    if not (torch.version.hip or torch.version.cuda):
+        return None
+    backend = backend_of(torch)
+    runtime = f"ROCm {torch.version.hip}" if backend == "hip" else f"CUDA {torch.version.cuda}"
+    file = Path("/sys/module") / _KERNEL_MODULE[backend] / "version"
+    driver = file.read_text("utf-8").strip() if file.is_file() else "version unknown"
+    return f"{runtime}, driver {driver}"
+
+
+def driver_here() -> str | None:
+    """Return `driver_of` the torch of this process."""
+    return driver_of(import_module("torch"))
 
 
 def properties(torch: Any, reports: Mapping[int, dict[str, int]]) -> tuple[Properties, ...]:

@@ -4,9 +4,9 @@ from typing import TYPE_CHECKING
 
 from mxtune.configs.devices import Device, load_device
 from mxtune.configs.errors import MissingError
-from mxtune.kernels.bind import interpreting
+from mxtune.kernels.build import interpreting
 from mxtune.kernels.family import View
-from mxtune.kernels.gpu import running_device
+from mxtune.kernels.gpu import index_of, running_device
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -17,8 +17,9 @@ _ALIGNED = 16  # bytes
 
 def device_at(place: str, interpreted_as: str = INTERPRETED_AS) -> Device:
     """Return the GPU of ``place``, such as ``cuda:0``; for a CPU, the one it is interpreted as."""
-    if not place.startswith("cpu"):
-        return running_device(int(place.partition(":")[2] or 0))
+    index = index_of(place)
+    if index is not None:
+        return running_device(index)
     if not interpreting():
         raise MissingError(
             "the operands are on the CPU: move them to a GPU, or set TRITON_INTERPRET=1 before "
@@ -32,4 +33,6 @@ def view_of(matrix: "Tensor") -> View:
     row, column = matrix.stride()
     if matrix.shape[0] == 1:
         row = matrix.shape[1]  # torch leaves the stride of a single row undefined
+    if matrix.shape[1] == 1:
+        column = 1  # and that of a single column
     return View(row, column, matrix.data_ptr() % _ALIGNED == 0)

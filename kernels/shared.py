@@ -1,7 +1,6 @@
 """Routes that take an A quantised before: all of them that begin by quantising it."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from mxtune.configs.devices import Device
@@ -9,8 +8,9 @@ from mxtune.configs.errors import ConfigError
 from mxtune.configs.routes import Route
 from mxtune.configs.shapes import Shape
 from mxtune.kernels.activation import Mxfp4Activation
-from mxtune.kernels.bind import bound_calls, fitted, memory_of, planned, subject_of
+from mxtune.kernels.bind import Watch, bind_plan, fitted, planned
 from mxtune.kernels.family import A_CODES, A_SCALES, Plan, Problem, Step
+from mxtune.kernels.launch import Launch
 from mxtune.kernels.observe import Observer
 from mxtune.kernels.registry import brief, checked_route, family
 from mxtune.kernels.weight import Mxfp4Weight
@@ -19,15 +19,18 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 
-@dataclass(frozen=True, slots=True)
 class SharedLaunch:
     """A bound route without its quantiser: codes and scales of A come with the call."""
 
-    shape: Shape
-    scale_layout: str  # that it reads
-    calls: tuple[Callable[..., None], ...]
-    workspaces: "dict[str, Tensor]"
-    plan: Plan  # of what is launched
+    def __init__(self, launch: Launch, scale_layout: str) -> None:
+        """Take a launch whose A is codes and scales, these in ``scale_layout``."""
+        self.shape, self.plan, self.scale_layout = launch.shape, launch.plan, scale_layout
+        self._launch = launch
+
+    @property
+    def workspaces(self) -> "dict[str, Tensor]":
+        """The tensors of the current queue that the route writes for itself, by name."""
+        return self._launch.workspaces
 
     def __call__(self, a: Mxfp4Activation, c: "Tensor") -> None:
         """Compute ``c``, laid out as in the problem that the route was bound for.
@@ -38,9 +41,7 @@ class SharedLaunch:
             raise ConfigError(
                 f"bound for {self.shape}, called with A {list(a.shape)} and C {list(c.shape)}"
             )
-        scales = a.scales(self.scale_layout)
-        for call in self.calls:
-            call(a.codes, scales, c)
+        self._launch.enqueue(a.codes, a.scales(self.scale_layout), c)
 
 
 def shares(route: Route, shape: Shape, device: Device) -> bool:
@@ -50,7 +51,11 @@ def shares(route: Route, shape: Shape, device: Device) -> bool:
 
 
 def bind_shared(
-    route: Route, problem: Problem, weight: Mxfp4Weight, observe: Observer | None = None
+    route: Route,
+    problem: Problem,
+    weight: Mxfp4Weight,
+    observe: Observer | None = None,
+    count: Callable[..., None] | None = None,
 ) -> SharedLaunch:
     """Compile ``route`` but for its quantiser; of ``problem`` only the shape and C count.
 
@@ -61,13 +66,11 @@ def bind_shared(
     scales = _scales_read(whole)
     if scales is None:
         raise ConfigError(f"{brief(route)} takes no A quantised before")
-    given = (A_CODES, scales, "c")
     plan = Plan(whole.steps[1:], whole.deterministic)
-    tensors, workspaces = memory_of(plan, weight, given)
-    calls = bound_calls(plan.steps, problem.device, tensors | workspaces, given)
-    if observe is not None:
-        calls = observe.around(subject_of(route, problem, weight), plan.steps, calls)
-    return SharedLaunch(problem.shape, A_SCALES[scales], calls, workspaces, plan)
+    operands = (A_CODES, scales, "c")
+    watch = Watch(route.family, observe, count)
+    launch = bind_plan(plan, operands, problem, weight, watch)
+    return SharedLaunch(launch, A_SCALES[scales])
 
 
 def _scales_read(plan: Plan) -> str | None:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 from mxtune.configs.errors import ConfigError
 from mxtune.configs.shapes import SCALE_BLOCK
 from mxtune.kernels import formats, layouts
+from mxtune.kernels.handles import handle_of
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -32,6 +33,11 @@ class Mxfp4Weight:
         """Take tensors that are already checked; callers use ``quantise`` or ``from_packed``."""
         self.n, self.k, self.rule = n, k, rule
         self._codes, self._scales = codes, scales
+        self.handle = handle_of(self)
+
+    def __reduce__(self) -> tuple[object, ...]:
+        """Copy and pickle what it holds; a handle is its own."""
+        return Mxfp4Weight, (self._codes, self._scales, self.n, self.k, self.rule)
 
     @classmethod
     def quantise(cls, b: "Tensor", rule: str = "even") -> "Mxfp4Weight":

@@ -3,7 +3,8 @@
 from pathlib import Path
 
 from mxtune.configs.errors import StoreError
-from mxtune.configs.table import RouteTable, write_whole
+from mxtune.configs.json_files import write_whole
+from mxtune.configs.table import RouteTable
 from mxtune.results.choose import table_of
 from mxtune.results.store import STORE_FILE, Store
 from mxtune.results.trial import Session

@@ -5,8 +5,9 @@ from functools import cache
 from mxtune.configs.devices import load_device
 from mxtune.configs.routes import Config, Route, Value
 from mxtune.configs.shapes import Shape
-from mxtune.kernels.bind import Launch, bind
+from mxtune.kernels.bind import bind
 from mxtune.kernels.family import Problem
+from mxtune.kernels.launch import Launch
 from mxtune.kernels.registry import family
 from mxtune.kernels.weight import Mxfp4Weight
 from mxtune.tuner.check import SEEDS, Case, check, make_case

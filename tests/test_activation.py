@@ -225,19 +225,22 @@ def test_aiters_routes_are_right_with_a_shared_activation(tmp_path: Path, a4w4: 
 def test_the_plans_of_a_weight_are_so_many_and_go_with_it() -> None:
     made: list[int] = []
 
-    def make(problem: Problem, w: Mxfp4Weight) -> int:
-        made.append(problem.shape.m)
-        return w.n * problem.shape.m
-
     plans, weight = Plans[int](), Mxfp4Weight.quantise(normal(64, 32))
-    problems = [Problem.contiguous(Shape(m, 64, 32), GFX950) for m in range(1, MOST + 2)]
-    assert [plans.of(p, weight, make) for p in problems[:2]] == [64, 128]
-    for problem in (problems[0], *problems[2:]):  # the second has not been used for longest
-        plans.of(problem, weight, make)
+
+    def of(m: int, w: Mxfp4Weight) -> int:
+        def make() -> int:
+            made.append(m)
+            return 64 * m
+
+        return plans.of(("M", m), w, make)
+
+    assert [of(1, weight), of(2, weight)] == [64, 128]
+    for m in (1, *range(3, MOST + 2)):  # the second has not been used for longest
+        of(m, weight)
     assert made == list(range(1, MOST + 2))
-    plans.of(problems[0], weight, make)
+    of(1, weight)
     assert len(made) == MOST + 1
-    plans.of(problems[1], weight, make)
+    of(2, weight)
     assert made[-1] == 2
     seen = weakref.ref(weight)
     del weight

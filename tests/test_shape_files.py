@@ -206,10 +206,10 @@ def test_every_bad_line_of_the_shapes_of_a_yaml_file_is_named() -> None:
         "shapes.yaml:10: K must be a whole number, not a list or mapping",
         "shapes.yaml:12: N must be between 1 and 2147483647, not 0",
         "shapes.yaml:14: k is missing",
-        "shapes.yaml:15: unknown key 'K'; known are m, n, k",
+        "shapes.yaml:15: unknown key 'K'; known are m, n, k, calls",
         "shapes.yaml:16: m is given twice",
         "shapes.yaml:17: '': not a shape; write MxNxK, as in 16x2112x7168",
-        "shapes.yaml:18: unknown key that is no word; known are m, n, k",
+        "shapes.yaml:18: unknown key that is no word; known are m, n, k, calls",
     ]
 
 

@@ -13,9 +13,10 @@ import pytest
 
 from mxtune.configs.errors import ConfigError
 from mxtune.configs.evidence import Reported
+from mxtune.configs.json_files import write_whole
 from mxtune.configs.routes import Config, Route
 from mxtune.configs.shapes import Shape
-from mxtune.configs.table import Default, DeviceInfo, Entry, Made, RouteTable, write_whole
+from mxtune.configs.table import Default, DeviceInfo, Entry, Made, RouteTable
 
 TEXT = """{
  "schema": "mxtune.routes/1",
@@ -159,7 +160,7 @@ def test_a_failed_replacement_leaves_the_old_table(
 
     path = tmp_path / "routes.json"
     path.write_text("old", "utf-8")
-    monkeypatch.setattr("mxtune.configs.table.os.replace", refuse)
+    monkeypatch.setattr("mxtune.configs.json_files.os.replace", refuse)
     with pytest.raises(ConfigError) as caught:
         table(SMALL).save(path)
     assert str(caught.value) == f"{path}: cannot be written (Read-only file system)"

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from mxtune.configs.errors import ConfigError
-from mxtune.configs.table import RouteTable
+from mxtune.configs.table import RouteTable, Salvaged, salvage
 
 EVIDENCE = '{"kind": "reported", "source": "a forum", "us": 5.5}'
 ROUTE = f'{{"shape": [16, 64, 64], "family": "direct", "config": {{}}, "evidence": {EVIDENCE}}}'
@@ -76,7 +76,8 @@ def test_the_table_that_the_faults_are_made_from_loads(tmp_path: Path) -> None:
         ("{}", "schema None; this mxtune reads 'mxtune.routes/1'"),
         (
             GOOD.replace("routes/1", "routes/99"),
-            "schema 'mxtune.routes/99'; this mxtune reads 'mxtune.routes/1'",
+            "schema 'mxtune.routes/99'; this mxtune reads 'mxtune.routes/1'; "
+            "a newer mxtune wrote it, update this one",
         ),
         ('{"schema": 1}', "schema 1; this mxtune reads 'mxtune.routes/1'"),
     ],
@@ -139,7 +140,7 @@ def test_a_wrong_value_is_refused_with_its_place(
 def test_a_setting_is_a_whole_number_or_a_word(tmp_path: Path, value: str) -> None:
     message = fault_of(tmp_path, GOOD.replace("{}", f'{{"BLOCK_M": {value}}}', 1))
     assert message.startswith("routes.0.config.BLOCK_M.int: Input should be ")
-    assert message.endswith(" (and 1 more)")
+    assert "; routes.0.config.BLOCK_M.str: Input should be a valid string" in message
 
 
 @pytest.mark.parametrize("name", ["median_us", "low_us", "high_us"])
@@ -157,7 +158,72 @@ def test_evidence_of_an_unknown_kind_is_refused(tmp_path: Path) -> None:
 
 def test_a_shape_that_stands_twice_is_refused(tmp_path: Path) -> None:
     message = fault_of(tmp_path, f"{HEAD}{ROUTE}, {ROUTE}]}}")
-    assert message == "routes: 16x64x64 stands more than once"
+    assert message == (
+        "routes.0.shape: 16x64x64 stands more than once; "
+        "routes.1.shape: 16x64x64 stands more than once"
+    )
+
+
+def test_every_fault_is_named_up_to_five_and_the_others_are_counted(tmp_path: Path) -> None:
+    wrong = ROUTE.replace("5.5", "0")
+    message = fault_of(tmp_path, f"{HEAD}{', '.join([wrong] * 7)}]}}")
+    assert message.count("reported.us: Input should be greater than 0") == 5
+    assert message.startswith("routes.0.evidence.reported.us: ")
+    assert message.endswith("; and 2 more")
+
+
+def test_a_reach_below_the_own_m_is_refused(tmp_path: Path) -> None:
+    message = fault_of(tmp_path, GOOD.replace('"direct",', '"direct", "reach": 15,'))
+    assert message == "routes.0.reach: 15 is below the entry's own M"
+
+
+def salvaged(tmp_path: Path, content: str) -> Salvaged:
+    path = tmp_path / "routes.json"
+    path.write_text(content, "utf-8")
+    return salvage(path)
+
+
+def shapes(found: Salvaged) -> list[tuple[int, int, int]]:
+    assert found.table
+    return [entry.shape for entry in found.table.routes]
+
+
+# BL-054: a bad value costs its entry, BL-051: neither of two entries for one shape can be trusted
+def test_a_faulty_entry_costs_that_entry_and_no_other(tmp_path: Path) -> None:
+    other = ROUTE.replace("[16,", "[32,")
+    for wrong in (ROUTE.replace("5.5", "0"), ROUTE.replace('"direct"', "7"), "null", "[]", "3"):
+        found = salvaged(tmp_path, f"{HEAD}{wrong}, {other}]}}")
+        assert shapes(found) == [(32, 64, 64)]
+        assert found.told.startswith("routes.0")
+    found = salvaged(tmp_path, f"{HEAD}{ROUTE}, {ROUTE}, {other}]}}")
+    assert shapes(found) == [(32, 64, 64)]
+    assert found.told.count("16x64x64 stands more than once") == 2
+
+
+def test_a_faulty_default_costs_the_default(tmp_path: Path) -> None:
+    found = salvaged(tmp_path, GOOD.removesuffix("}") + ', "default": {"family": "direct"}}')
+    assert shapes(found) == [(16, 64, 64)]
+    assert found.told == "default.config: Field required"
+
+
+# BL-053, BL-058
+@pytest.mark.parametrize("content", ["", "null", "[]", GOOD[:-9], GOOD.replace('"at"', '"when"')])
+def test_a_file_that_is_no_table_costs_the_table_and_nothing_else(
+    tmp_path: Path, content: str
+) -> None:
+    found = salvaged(tmp_path, content)
+    assert found.table is None
+    assert found.told
+    assert "\n" not in found.told
+    newer = salvaged(tmp_path, GOOD.replace("routes/1", "routes/99"))
+    assert newer.table is None
+    assert newer.told.endswith("a newer mxtune wrote it, update this one")
+
+
+def test_a_sound_file_is_salvaged_whole(tmp_path: Path) -> None:
+    path = tmp_path / "routes.json"
+    path.write_text(GOOD, "utf-8")
+    assert salvage(path) == Salvaged(RouteTable.load(path))
 
 
 def test_what_is_not_a_file_is_not_read(tmp_path: Path) -> None:

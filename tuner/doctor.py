@@ -9,8 +9,7 @@ from pathlib import Path
 
 from mxtune.configs.settings import Settings
 from mxtune.kernels.aiter import find_aiter
-from mxtune.kernels.bind import INTERPRETER_NEEDS
-from mxtune.kernels.build import TRITON_RANGE, version_pair
+from mxtune.kernels.build import INTERPRETER_NEEDS, TRITON_RANGE, version_pair
 from mxtune.tuner.emulate.job import missing_parts
 from mxtune.tuner.machine import Machine
 

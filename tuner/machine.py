@@ -4,7 +4,6 @@ import platform
 from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib import import_module
-from pathlib import Path
 from typing import Any
 
 from mxtune.configs.devices import Device
@@ -13,8 +12,8 @@ from mxtune.configs.settings import Settings, for_child
 from mxtune.kernels.build import require_triton
 from mxtune.kernels.gpu import (
     Properties,
-    backend_of,
     device_of,
+    driver_of,
     driver_reports,
     one_line,
     properties,
@@ -23,8 +22,6 @@ from mxtune.tuner.crew import Crew, wait
 from mxtune.tuner.worker import Factory, Outcome, Service
 
 PROBE_LIMIT_S = 120.0  # importing torch from a cold network disk and opening eight GPUs
-
-_KERNEL_MODULE = {"cuda": "nvidia", "hip": "amdgpu"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,7 +124,7 @@ def _look(job: object) -> Found:
         reports, gpu_lack = ({}, "") if triton_lack else driver_reports(torch)
         gpus = properties(torch, reports)
     lacks = _some(triton_lack, gpu_lack)
-    return Found(str(torch.__version__), triton, _driver(torch), gpus, lacks)
+    return Found(str(torch.__version__), triton, driver_of(torch), gpus, lacks)
 
 
 def _some(*lacks: str) -> tuple[str, ...]:
@@ -155,14 +152,3 @@ def _gpu_lack(torch: Any) -> str:
     except RuntimeError as error:  # its text names the driver's complaint
         return f"no GPU is visible: {one_line(error)}"
     return "" if torch.cuda.device_count() else "no GPU is visible"
-
-
-def _driver(torch: Any) -> str | None:
-    """Return ``CUDA 12.8, driver 570.86``; None for a build of torch that has no GPU."""
-    if not (torch.version.hip or torch.version.cuda):
-        return None
-    backend = backend_of(torch)
-    runtime = f"ROCm {torch.version.hip}" if backend == "hip" else f"CUDA {torch.version.cuda}"
-    file = Path("/sys/module") / _KERNEL_MODULE[backend] / "version"
-    driver = file.read_text("utf-8").strip() if file.is_file() else "version unknown"
-    return f"{runtime}, driver {driver}"

@@ -1,7 +1,8 @@
 """What a sweep is asked to do, and on what it will do it."""
 
 import re
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from mxtune.configs.devices import bare_arch, load_device
@@ -29,6 +30,7 @@ class Request:
     gpus: str  # all, or numbers with commas
     budget_s: float | None = None
     retry_quarantined: bool = False
+    calls: Mapping[Shape, int] = field(default_factory=dict[Shape, int])  # by a server, if known
     recording: Path | None = None  # replay this store instead of measuring
     seed: int = 0  # of a replay
 

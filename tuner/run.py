@@ -16,9 +16,10 @@ from mxtune.configs.settings import Settings, for_child
 from mxtune.configs.shapes import Shape
 from mxtune.configs.table import RouteTable
 from mxtune.kernels.bind import planned
-from mxtune.kernels.dispatch import Choice, Dispatcher
 from mxtune.kernels.family import Problem, RouteFamily
+from mxtune.kernels.lookup import Choice
 from mxtune.kernels.registry import brief, checked_route, family
+from mxtune.kernels.standing import standing_of
 from mxtune.tuner.ask import ask
 from mxtune.tuner.check import SEEDS, Verdict
 from mxtune.tuner.interpret import Interpreted, InterpretJob, interpret_service
@@ -96,7 +97,8 @@ def choice_of(wish: Wish, table: RouteTable | None, device: Device) -> Choice:
     if not wish.family:
         if wish.settings:
             raise ConfigError("--set changes the settings of a family; name one with --family")
-        return Dispatcher(table).choose(wish.shape, device)
+        shape = wish.shape
+        return standing_of(table, device).lookup().find(shape.m, shape.n, shape.k)
     owner = family(wish.family)
     changes = dict(_setting(owner, text) for text in wish.settings)
     full = owner.fallback(wish.shape).changed(**changes)

@@ -15,9 +15,10 @@ from mxtune.configs.settings import Settings
 from mxtune.configs.shapes import Shape
 from mxtune.configs.table import RouteTable
 from mxtune.kernels.build import require_triton
-from mxtune.kernels.dispatch import Dispatcher
 from mxtune.kernels.family import RouteFamily
+from mxtune.kernels.lookup import Lookup
 from mxtune.kernels.registry import available, chosen, fallback_route
+from mxtune.kernels.standing import standing_of
 from mxtune.results.choose import table_of
 from mxtune.results.devices import device_of
 from mxtune.results.export import store_file
@@ -27,6 +28,7 @@ from mxtune.tuner.lanes import Lane
 from mxtune.tuner.ledger import Ledger
 from mxtune.tuner.machine import Machine
 from mxtune.tuner.measured import sweep_measured
+from mxtune.tuner.model import roofline_us
 from mxtune.tuner.offline import DEFAULT_CANDIDATES, sweep_offline
 from mxtune.tuner.provenance import session_of
 from mxtune.tuner.quarantine import dangerous, quarantined, without_dangerous
@@ -179,8 +181,15 @@ def _tasks(
 
     return tuple(
         make_task(shape, families, way.device, most, known(shape), recorded(shape))
-        for shape in request.shapes
+        for shape in ordered(request.shapes, request.calls, way.device)
     )
+
+
+def ordered(shapes: Sequence[Shape], calls: Mapping[Shape, int], device: Device) -> Sequence[Shape]:
+    """Return the shapes in the order of their share in a server's time, where calls are known."""
+    if not calls:
+        return shapes
+    return sorted(shapes, key=lambda s: -calls.get(s, 0) * roofline_us(s, device))
 
 
 def _trials(
@@ -194,7 +203,7 @@ def _trials(
     deadline = time.monotonic() + request.budget_s if request.budget_s else None
     if not way.lanes and not way.recording:
         return sweep_offline(tasks, settings, deadline)
-    present = _present(request)
+    present = _present(request, way.device)
     if way.recording:
         searches = [_search(request, present, task, ()) for task in tasks]
         return sweep_replayed(searches, way.recording, request.seed, earlier)
@@ -204,18 +213,20 @@ def _trials(
     return sweep_measured(searches, factories, request.regime, settings, ledger, deadline)
 
 
-def _present(request: Request) -> Dispatcher:
+def _present(request: Request, device: Device) -> Lookup:
     """Return what the table in the folder dispatches now.
 
     A replay begins without a table, so that it comes out the same in any folder.
     """
     path = request.out / TABLE_FILE
-    return Dispatcher(RouteTable.load(path) if path.is_file() and not request.recording else None)
+    table = RouteTable.load(path) if path.is_file() and not request.recording else None
+    return standing_of(table, device).lookup()
 
 
-def _search(request: Request, present: Dispatcher, task: Task, risky: Sequence[Trial]) -> Search:
+def _search(request: Request, present: Lookup, task: Task, risky: Sequence[Trial]) -> Search:
     """Begin the search of a shape at what is known of it: the present route, and the default."""
-    choice = present.choose(task.shape, task.device)
+    shape = task.shape
+    choice = present.find(shape.m, shape.n, shape.k)
     known = dict.fromkeys((choice.route, fallback_route(task.shape)))
     return Search(task, request.effort, tuple(known), quarantined(task.shape, risky))
 

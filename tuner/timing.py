@@ -14,7 +14,7 @@ from typing import Any
 from mxtune.configs.devices import Device
 from mxtune.configs.regimes import Regime
 
-Call = Callable[[], None]
+Call = Callable[[], object]
 
 _MOST_PAIRS = 256  # recorded before they are read; ROCm falters at over a thousand
 _DELAY_US = 60.0  # longer than the host takes to enqueue a call of three kernels

@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mxtune.configs.errors import MissingError, MxtuneError
+from mxtune.configs.json_files import write_whole
 from mxtune.configs.settings import Settings, for_child
 from mxtune.configs.shapes import Shape
-from mxtune.configs.table import write_whole
 from mxtune.kernels.aiter import find_aiter
 from mxtune.kernels.asm_catalogue import AsmKernel, read_catalogue
 from mxtune.tuner.ask import ask_many

@@ -11,8 +11,8 @@ from mxtune.configs.settings import Settings, for_child
 from mxtune.configs.shapes import Shape
 from mxtune.configs.table import RouteTable
 from mxtune.kernels.bind import planned
-from mxtune.kernels.dispatch import Choice
 from mxtune.kernels.family import Problem
+from mxtune.kernels.lookup import Choice
 from mxtune.kernels.registry import brief, checked_route, own_families
 from mxtune.tuner.ask import ask_many
 from mxtune.tuner.check import SEEDS

@@ -1,5 +1,11 @@
 """The dispatcher: which route it takes and why, and what it refuses. Interpreted."""
 
+import copy
+import gc
+import pickle
+import re
+from pathlib import Path
+
 import pytest
 import torch
 
@@ -7,9 +13,11 @@ from mxtune.configs.devices import load_device
 from mxtune.configs.errors import ConfigError
 from mxtune.configs.evidence import Reported
 from mxtune.configs.routes import Route
+from mxtune.configs.shape_lists import load_calls
 from mxtune.configs.shapes import Shape
 from mxtune.configs.table import Default, DeviceInfo, Entry, Made, RouteTable
 from mxtune.kernels.dispatch import Dispatcher
+from mxtune.kernels.family import Problem
 from mxtune.kernels.registry import fallback_route, family
 from mxtune.kernels.weight import Mxfp4Weight
 
@@ -42,39 +50,107 @@ def table(arch: str = "gfx950") -> RouteTable:
     )
 
 
-def test_an_exact_shape_comes_first() -> None:
-    choice = Dispatcher(table()).choose(Shape(64, 64, 256), GFX950)
-    assert (choice.route, choice.why) == (LARGE, "exact: the table has this shape")
-
-
-def test_the_nearest_m_of_the_same_n_and_k_comes_next() -> None:
+def test_a_call_and_a_plan_take_the_route_of_the_table() -> None:
     gemm = Dispatcher(table())
-    assert gemm.choose(Shape(17, 64, 256), GFX950).route == SMALL
-    near = gemm.choose(Shape(1000, 64, 256), GFX950)
-    assert (near.route, near.why) == (LARGE, "nearest M: the table has 64x64x256")
+    weight = Mxfp4Weight.quantise(torch.randn(64, 256))
+    for m, route in ((16, SMALL), (64, LARGE), (17, LARGE)):
+        assert gemm.choose(Shape(m, 64, 256), GFX950).route == route
+        steps = gemm.plan(m, weight).plan.steps
+        assert steps == family("fused").plan(route.config, problem(m)).steps
+    a = torch.randn(17, 256).bfloat16()
+    c = torch.full((17, 64), 7.0).bfloat16()
+    assert torch.equal(gemm(a, weight), gemm.plan(17, weight)(a))
+    assert gemm.plan(17, weight)(a, out=c) is c
+    assert torch.equal(c, gemm(a, weight))
 
 
-def test_half_way_between_two_the_larger_m_is_taken() -> None:
-    assert Dispatcher(table()).choose(Shape(32, 64, 256), GFX950).route == LARGE
+def problem(m: int) -> Problem:
+    return Problem.contiguous(Shape(m, 64, 256), GFX950)
 
 
-def test_another_n_or_k_takes_the_default() -> None:
-    choice = Dispatcher(table()).choose(Shape(16, 96, 256), GFX950)
-    assert choice.why == "default: the table has no such (N, K)"
+def test_the_steps_of_a_lookup_are_told() -> None:
+    weight = Mxfp4Weight.quantise(torch.randn(64, 256))
+    steps = Dispatcher(table()).explain(17, weight)
+    assert [(tried.step, tried.obstacle) for tried in steps] == [
+        ("exact", "the table does not have it"),
+        ("bucket", ""),
+    ]
+    assert steps[-1].route == LARGE
 
 
-def test_a_table_of_another_gpu_is_passed_over_and_says_so() -> None:  # BL-040
-    choice = Dispatcher(table("gfx942")).choose(Shape(16, 64, 256), GFX950)
-    assert choice.route == fallback_route(Shape(16, 64, 256))
-    assert choice.why == "always legal: the table is for gfx942, this is gfx950"
+def test_what_the_table_does_not_have_is_counted_by_calls(tmp_path: Path) -> None:
+    gemm = Dispatcher(table())
+    weight = Mxfp4Weight.quantise(torch.randn(64, 256))
+    for m in (16, 17, 17, 64):
+        gemm(torch.zeros(m, 256).bfloat16(), weight)
+    plan = gemm.plan(17, weight)
+    plan(torch.zeros(17, 256).bfloat16())
+    assert gemm.misses == {Shape(17, 64, 256): 3}
+    assert gemm.record(tmp_path / "shapes.yaml") == {Shape(17, 64, 256): 3}
+    assert gemm.misses == {}
+
+
+def test_misses_are_recorded_as_a_process_ends(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MXTUNE_RECORD", str(tmp_path / "shapes.yaml"))
+    gemm = Dispatcher(None)
+    gemm(torch.zeros(3, 32).bfloat16(), Mxfp4Weight.quantise(torch.ones(8, 32)))
+    del gemm
+    gc.collect()
+    assert load_calls(str(tmp_path / "shapes.yaml")) == {Shape(3, 8, 32): 1}
 
 
 def test_a_bound_launch_refuses_other_sizes_than_it_was_bound_for() -> None:
     weight = Mxfp4Weight.quantise(torch.randn(64, 256))
     launch = Dispatcher(None).plan(16, weight)
     a, c = torch.zeros(8, 256).bfloat16(), torch.zeros(8, 64).bfloat16()
-    with pytest.raises(ConfigError, match="bound for 16x64x256, called with A \\[8, 256\\]"):
+    with pytest.raises(
+        ConfigError, match=r"bound for 16x64x256 on cpu, called with A .*8, 256"
+    ):
         launch(a, c)
+
+
+def test_a_bound_launch_refuses_operands_that_lie_otherwise() -> None:
+    launch = Dispatcher(None).plan(16, Mxfp4Weight.quantise(torch.randn(64, 256)))
+    a = torch.zeros(16, 256).bfloat16()
+    for wrong, what in (
+        (a.float(), "called with A torch.float32"),
+        (torch.zeros(256, 16).bfloat16().t(), "bound for A with strides [256, 1]"),
+        (torch.zeros(16, 512).bfloat16()[:, :256], "it has [512, 1]"),
+        (torch.zeros(16 * 256 + 1).bfloat16()[1:].view(16, 256), "not aligned"),
+    ):
+        with pytest.raises(ConfigError, match=re.escape(what)):
+            launch(wrong)
+    with pytest.raises(ConfigError, match=re.escape("called with C torch.bfloat16 [64, 16]")):
+        launch(a, torch.zeros(64, 16).bfloat16())
+    with pytest.raises(ConfigError, match=re.escape("bound for C with strides [64, 1]")):
+        launch(a, torch.zeros(16, 128).bfloat16()[:, :64])
+
+
+def test_a_single_row_lies_as_it_must_whatever_its_stride() -> None:
+    weight = Mxfp4Weight.quantise(torch.randn(64, 256))
+    launch = Dispatcher(None).plan(1, weight)
+    row = torch.randn(1, 256).bfloat16()
+    assert torch.equal(launch(row.as_strided((1, 256), (9, 1))), launch(row))
+
+
+def test_a_gradient_is_refused() -> None:
+    gemm, weight = Dispatcher(None), Mxfp4Weight.quantise(torch.randn(64, 256))
+    a = torch.zeros(4, 256).bfloat16().requires_grad_()
+    for _ in range(2):
+        with pytest.raises(ConfigError, match="an MXFP4 GEMM has no gradient"):
+            gemm(a, weight)
+        with torch.no_grad():
+            assert gemm(a, weight).shape == (4, 64)
+
+
+def test_a_weight_is_copied_and_pickled_with_a_number_of_its_own() -> None:
+    weight = Mxfp4Weight.quantise(torch.randn(64, 256))
+    for again in (copy.deepcopy(weight), pickle.loads(pickle.dumps(weight)), weight.copy()):
+        assert again.handle != weight.handle
+        assert torch.equal(again.codes(), weight.codes())
+        assert torch.equal(again.scales(), weight.scales())
 
 
 def test_without_a_gpu_the_bundled_table_is_none_and_everything_still_works() -> None:
