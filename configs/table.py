@@ -108,14 +108,20 @@ class RouteTable(_Strict):
         """Read a table; raises ConfigError naming the file and every fault in it by its place."""
         text = read_text(path)
         object_of(path, text, SCHEMA)
-        try:
-            table = cls.model_validate_json(text)
-        except ValidationError as error:
-            raise ConfigError(f"{path}: {told(faults_of(error))}") from error
-        faults = _shape_faults(dict(enumerate(table.routes)))
-        if faults:
-            raise ConfigError(f"{path}: {told(faults.values())}")
-        return table
+        found = _whole(text)
+        if isinstance(found, RouteTable):
+            return found
+        raise ConfigError(f"{path}: {told(found)}")
+
+
+def _whole(text: str) -> RouteTable | tuple[str, ...]:
+    """Return the table that a text is, or its faults."""
+    try:
+        table = RouteTable.model_validate_json(text)
+    except ValidationError as error:
+        return faults_of(error)
+    faults = _shape_faults(dict(enumerate(table.routes)))
+    return tuple(faults.values()) or table
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,6 +145,9 @@ def salvage(path: Path) -> Salvaged:
     text = read_text(path, empty=True)
     try:
         body = object_of(path, text, SCHEMA)
+        found = _whole(text)
+        if isinstance(found, RouteTable):
+            return Salvaged(found)
         head = RouteTable.model_validate_json(json.dumps({**body, "routes": [], "default": None}))
     except ValidationError as error:
         return Salvaged(None, faults_of(error))

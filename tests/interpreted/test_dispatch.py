@@ -105,9 +105,7 @@ def test_a_bound_launch_refuses_other_sizes_than_it_was_bound_for() -> None:
     weight = Mxfp4Weight.quantise(torch.randn(64, 256))
     launch = Dispatcher(None).plan(16, weight)
     a, c = torch.zeros(8, 256).bfloat16(), torch.zeros(8, 64).bfloat16()
-    with pytest.raises(
-        ConfigError, match=r"bound for 16x64x256 on cpu, called with A .*8, 256"
-    ):
+    with pytest.raises(ConfigError, match=r"bound for 16x64x256 on cpu, called with A .*8, 256"):
         launch(a, c)
 
 
