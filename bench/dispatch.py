@@ -215,8 +215,9 @@ def _by_triton(
     runner = build(step, device, 0)[(*step.grid, 1)]
     options = {**step.options, "enable_fp_fusion": False}
     known = {name: value for name, value in options.items() if name in ("num_warps", "num_stages")}
-    meta = triton.Config({}, **known)
-    tuned = triton.autotune([meta], key=["M", "N", "K"])(function)
+    other = {**known, "num_stages": known["num_stages"] % 3 + 1}  # of one alone it tunes nothing
+    configs = [triton.Config({}, **settings) for settings in (known, other)]
+    tuned = triton.autotune(configs, key=["M", "N", "K"])(function)
     return (
         lambda: function[step.grid](*values, **known),
         lambda: runner(*values),

@@ -142,13 +142,8 @@ def _compiled_call(
         for parameter, buffer in step.buffers.items()
         if buffer.name in given
     ]
-    enqueue = enqueuer(kernel, (*step.grid, 1), [named[name] for name in names], later, _hooks())
-    queue = current_queue(place)
-
-    def call(*now: "Tensor") -> None:
-        enqueue(queue(), now)
-
-    return call
+    fixed = [named[name] for name in names]
+    return enqueuer(kernel, (*step.grid, 1), fixed, later, _hooks(), current_queue(place))
 
 
 def _hooks() -> Hooks:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Protocol
 
 import torch
 
+import mxtune.kernels.operator  # noqa: F401  which registers it
 from mxtune.configs.devices import Device
 from mxtune.configs.errors import ConfigError
 from mxtune.configs.shapes import Shape
@@ -15,12 +16,11 @@ from mxtune.kernels.activation import Mxfp4Activation
 from mxtune.kernels.bind import bind
 from mxtune.kernels.family import Problem, View
 from mxtune.kernels.gpu import capturing, index_of
-from mxtune.kernels.handles import handle_of
+from mxtune.kernels.handles import NO_GRADIENT, handle_of
 from mxtune.kernels.launch import Launch
 from mxtune.kernels.lookup import Choice
 from mxtune.kernels.misses import Misses
 from mxtune.kernels.observe import Observer
-from mxtune.kernels.operator import NO_GRADIENT
 from mxtune.kernels.placed import view_of
 from mxtune.kernels.plans import Plans
 from mxtune.kernels.reuse import LastActivation

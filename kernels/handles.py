@@ -10,6 +10,8 @@ from weakref import WeakValueDictionary
 
 from mxtune.configs.errors import ConfigError
 
+NO_GRADIENT = "an MXFP4 GEMM has no gradient: call it under torch.no_grad(), or with a.detach()"
+
 _NEXT = itertools.count(1)
 _LIVING: WeakValueDictionary[int, Any] = WeakValueDictionary()
 

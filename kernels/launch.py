@@ -5,8 +5,10 @@ from typing import TYPE_CHECKING
 
 from mxtune.configs.errors import ConfigError
 from mxtune.configs.shapes import Shape
-from mxtune.kernels.family import Plan, Problem
+from mxtune.kernels.family import Plan, Problem, View
 from mxtune.kernels.gpu import index_of, on_device, other_gpus
+from mxtune.kernels.guards import Check, same_kind
+from mxtune.kernels.handles import NO_GRADIENT
 from mxtune.kernels.placed import view_of
 from mxtune.kernels.queues import Workspaces
 
@@ -30,22 +32,15 @@ class Launch:
         plan: Plan,
     ) -> None:
         """Take the calls of the steps; each takes A, C and the workspaces of ``own``."""
-        import torch
-
         self.shape: Shape = problem.shape
         self.plan = plan
         self._problem, self._place, self._own = problem, place, own
         self._calls = tuple(calls)
         self._index = index_of(place)
         self._plain = not own.names and not other_gpus(self._index)
-        shape, dtype, gpu = (
-            problem.shape,
-            torch.bfloat16,
-            -1 if self._index is None else self._index,
-        )
-        # as Tensor.get_device() has it: -1 is the CPU
-        self._a = ((shape.m, shape.k), (problem.a.row, problem.a.column), dtype, gpu)
-        self._c = ((shape.m, shape.n), (problem.c.row, problem.c.column), dtype, gpu)
+        self._only = self._calls[0] if self._plain and len(self._calls) == 1 else self.enqueue
+        self._a: Check = _nothing_seen  # of an A that was found to fit
+        self._both: Check = _nothing_seen  # and of an A and a C
 
     @property
     def workspaces(self) -> "dict[str, Tensor]":
@@ -58,15 +53,13 @@ class Launch:
         Both lie as in the problem that the route was bound for: bf16 [M, K] and [M, N], row by row,
         on its device. Raises ConfigError for others.
         """
-        if (a.shape, a.stride(), a.dtype, a.get_device()) != self._a or a.data_ptr() & 15:
-            self._accept("A", a)
         if out is None:
+            if not self._a(a) or a.data_ptr() & 15:
+                self._accept_a(a)
             out = a.new_empty((self.shape.m, self.shape.n))
-        elif (out.shape, out.stride(), out.dtype, out.get_device()) != self._c or (
-            out.data_ptr() & 15
-        ):
-            self._accept("C", out)
-        self.enqueue(a, out)
+        elif not self._both(a, out) or (a.data_ptr() | out.data_ptr()) & 15:
+            self._accept_both(a, out)
+        self._only(a, out)
         return out
 
     def enqueue(self, *operands: "Tensor") -> None:
@@ -80,11 +73,27 @@ class Launch:
             for call in self._calls:
                 call(*tensors)
 
-    def _accept(self, name: str, matrix: "Tensor") -> None:
-        """Refuse a matrix that does not lie as it was bound for; some do and look different."""
-        sizes, _, dtype, gpu = self._a if name == "A" else self._c
-        bound = self._problem.a if name == "A" else self._problem.c
-        if tuple(matrix.shape) != sizes or matrix.dtype != dtype or matrix.get_device() != gpu:
+    def _accept_a(self, a: "Tensor") -> None:
+        shape, lies = self.shape, self._problem.a
+        self._accept("A", a, (shape.m, shape.k), lies)
+        self._a = same_kind(a)
+
+    def _accept_both(self, a: "Tensor", c: "Tensor") -> None:
+        shape = self.shape
+        self._accept("A", a, (shape.m, shape.k), self._problem.a)
+        self._accept("C", c, (shape.m, shape.n), self._problem.c)
+        self._both = same_kind(a, c)
+
+    def _accept(self, name: str, matrix: "Tensor", sizes: tuple[int, int], bound: View) -> None:
+        """Refuse a matrix that is not what was bound for."""
+        import torch
+
+        gpu = -1 if self._index is None else self._index
+        if (
+            tuple(matrix.shape) != sizes
+            or matrix.dtype != torch.bfloat16
+            or matrix.get_device() != gpu
+        ):
             raise ConfigError(
                 f"bound for {self.shape} on {self._place}, called with {name} {matrix.dtype} "
                 f"{list(matrix.shape)} on {matrix.device}"
@@ -97,3 +106,10 @@ class Launch:
                 f"{', aligned to 16 bytes' * bound.aligned}; it has {list(matrix.stride())}"
                 f"{'' if lies.aligned else ', not aligned'}: call the dispatcher instead"
             )
+        if matrix.requires_grad and torch.is_grad_enabled():
+            raise ConfigError(NO_GRADIENT)
+
+
+def _nothing_seen(*tensors: "Tensor") -> bool:
+    del tensors
+    return False

@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from torch import Tensor
 
-Enqueue = Callable[[int, "Sequence[Tensor]"], None]  # onto a queue, with the tensors given later
+Enqueue = Callable[..., None]  # with the tensors that are given later
+Queue = Callable[[], int]  # the handle of the current queue
 Grid = tuple[int, int, int]
 
 
@@ -40,27 +41,34 @@ class Hooks:
 
 
 def enqueuer(
-    kernel: Any, grid: Grid, arguments: Sequence[Any], later: Sequence[Later], hooks: Hooks
+    kernel: Any,
+    grid: Grid,
+    arguments: Sequence[Any],
+    later: Sequence[Later],
+    hooks: Hooks,
+    queue: Queue,
 ) -> Enqueue:
     """Return what enqueues ``kernel`` (triton.compiler.CompiledKernel), loading it now.
 
     ``arguments`` are all of the kernel's, tensors among them; those at the places of ``later`` do
     not count. The current device must be the one that it will run on.
     """
-    whole = _whole(kernel, grid, arguments, later)  # loads it
+    whole = _whole(kernel, grid, arguments, later, queue)  # loads it
     template = _template(kernel, grid, arguments, later) if hooks.known else None
-    return whole if template is None else _short(template, hooks, whole)
+    return whole if template is None else _short(template, hooks, queue, whole)
 
 
-def _whole(kernel: Any, grid: Grid, arguments: Sequence[Any], later: Sequence[Later]) -> Enqueue:
+def _whole(
+    kernel: Any, grid: Grid, arguments: Sequence[Any], later: Sequence[Later], queue: Queue
+) -> Enqueue:
     """Return the launch that Triton offers."""
     launch = kernel[grid]
 
-    def enqueue(queue: int, tensors: "Sequence[Tensor]") -> None:
+    def enqueue(*tensors: "Tensor") -> None:
         values = list(arguments)
         for one in later:
             values[one.place] = tensors[one.tensor]
-        launch(*values, stream=queue)
+        launch(*values, stream=queue())
 
     return enqueue
 
@@ -125,35 +133,62 @@ def _address(argument: Any) -> Any:
     return argument.data_ptr() if hasattr(argument, "data_ptr") else argument
 
 
-def _short(template: _Template, hooks: Hooks, whole: Enqueue) -> Enqueue:
+def _short(template: _Template, hooks: Hooks, queue: Queue, whole: Enqueue) -> Enqueue:
     """Return the launch that only fills in ``template``; where a profiler listens, ``whole``."""
+    if template.first is None:
+        return _packed(template, hooks, queue, whole)
     send, values, queue_at = template.send, template.values, template.queue
-    enter, leave, packed = hooks.enter, hooks.leave, template.packed
-    first = template.first or 0
-    if template.first is not None:
-        values[first:] = template.arguments
-        later = tuple((first + place, tensor) for place, tensor in template.later)
+    enter, leave, first = hooks.enter, hooks.leave, template.first
+    values[first:] = template.arguments
+    later = tuple((first + place, tensor) for place, tensor in template.later)
+    if [tensor for _, tensor in later] == [0, 1]:
+        return _of_two(template, hooks, queue, whole)
 
-        def enqueue(queue: int, tensors: "Sequence[Tensor]") -> None:
-            if enter.calls or leave.calls:
-                return whole(queue, tensors)
-            now = values.copy()
-            now[queue_at] = queue
-            for place, tensor in later:
-                now[place] = tensors[tensor].data_ptr()
-            return send(*now)
-
-        return enqueue
-    later, arguments = template.later, template.arguments
-
-    def enqueue_packed(queue: int, tensors: "Sequence[Tensor]") -> None:
+    def enqueue(*tensors: "Tensor") -> None:
         if enter.calls or leave.calls:
-            return whole(queue, tensors)
+            return whole(*tensors)
+        now = values.copy()
+        now[queue_at] = queue()
+        for place, tensor in later:
+            now[place] = tensors[tensor].data_ptr()
+        return send(*now)
+
+    return enqueue
+
+
+def _of_two(template: _Template, hooks: Hooks, queue: Queue, whole: Enqueue) -> Enqueue:
+    """Return the launch of a kernel that takes A and C and nothing else later: no loop."""
+    send, values, queue_at = template.send, template.values, template.queue
+    enter, leave, first = hooks.enter, hooks.leave, template.first or 0
+    (a_at, _), (c_at, _) = template.later
+    a_at, c_at = first + a_at, first + c_at
+
+    def enqueue(a: "Tensor", c: "Tensor", *others: "Tensor") -> None:
+        if enter.calls or leave.calls:
+            return whole(a, c, *others)
+        now = values.copy()
+        now[queue_at] = queue()
+        now[a_at] = a.data_ptr()
+        now[c_at] = c.data_ptr()
+        return send(*now)
+
+    return enqueue
+
+
+def _packed(template: _Template, hooks: Hooks, queue: Queue, whole: Enqueue) -> Enqueue:
+    """Return the launch for a C function that takes the kernel's arguments as a tuple."""
+    send, values, arguments = template.send, template.values, template.arguments
+    queue_at, packed, later = template.queue, template.packed, template.later
+    enter, leave = hooks.enter, hooks.leave
+
+    def enqueue(*tensors: "Tensor") -> None:
+        if enter.calls or leave.calls:
+            return whole(*tensors)
         own = arguments.copy()
         for place, tensor in later:
             own[place] = tensors[tensor].data_ptr()
         now = values.copy()
-        now[queue_at], now[packed] = queue, tuple(own)
+        now[queue_at], now[packed] = queue(), tuple(own)
         return send(*now)
 
-    return enqueue_packed
+    return enqueue

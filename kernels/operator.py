@@ -8,13 +8,12 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from mxtune.configs.errors import ConfigError
-from mxtune.kernels.handles import found
+from mxtune.kernels.handles import NO_GRADIENT, found
 
 if TYPE_CHECKING:
     from torch import Tensor
 
 NAME = "mxtune::gemm"
-NO_GRADIENT = "an MXFP4 GEMM has no gradient: call it under torch.no_grad(), or with a.detach()"
 
 
 def _gemm(a: "Tensor", engine: int, weight: int, n: int) -> "Tensor":

@@ -14,6 +14,7 @@ from mxtune.kernels.family import Problem
 from mxtune.kernels.registry import fallback_route, families, family
 from mxtune.results.devices import device_of
 from mxtune.results.finals import heat_of, preferred, ties_of
+from mxtune.results.reach import reaches
 from mxtune.results.statistics import spread
 from mxtune.results.trial import BASELINE, FLOOR, Session, Trial
 
@@ -31,10 +32,11 @@ def table_of(session: Session, trials: Iterable[Trial]) -> RouteTable:
     ranked = {shape: ranking(by_shape[shape]) for shape in sorted(by_shape)}
     device = device_of(session)
     popular = Counter(trials[0].route for trials in ranked.values() if trials)
+    best = {s: preferred(trials, device, popular) for s, trials in ranked.items() if trials}
+    reach = reaches({shape: trials[0].route for shape, trials in best.items()}, by_shape)
     entries = [
-        _entry(preferred(best, device, popular), by_shape[shape], device)
-        for shape, best in ranked.items()
-        if best
+        _entry(trials, by_shape[shape], device).model_copy(update={"reach": reach.get(shape)})
+        for shape, trials in best.items()
     ]
     if not entries:
         raise NoRouteError("no shape has a route that was found right; nothing to write")

@@ -22,6 +22,11 @@ ARGUMENTS = ["the place of A", WEIGHT, 17, True, "the place of C"]
 LATER = [Later(0, 0), Later(4, 1)]
 
 
+def queue() -> int:
+    """Names the current queue."""
+    return 99
+
+
 @dataclass
 class Chain:
     """Hooks as Triton chains them."""
@@ -107,13 +112,13 @@ def test_the_c_function_gets_what_the_launcher_would_give_it(
     launcher: tuple[Any, list[tuple[Any, ...]]],
 ) -> None:
     run, sent = launcher
-    enqueue = enqueuer(Kernel(run), GRID, ARGUMENTS, LATER, Hooks(Chain(), Chain()))
+    enqueue = enqueuer(Kernel(run), GRID, ARGUMENTS, LATER, Hooks(Chain(), Chain()), queue)
     assert sent == []  # nothing is launched while binding
     for _ in range(2):
         tensors = (torch.zeros(8), torch.zeros(8))
         expected = sent_by(run, sent, tensors)
         assert 99 in expected
-        enqueue(99, tensors)
+        enqueue(*tensors)
         assert sent == [expected]
         sent.clear()
 
@@ -123,14 +128,14 @@ def test_where_a_profiler_listens_triton_launches(
 ) -> None:
     run, sent = launcher
     kernel, hooks = Kernel(run), Hooks(Chain(), Chain())
-    enqueue = enqueuer(kernel, GRID, ARGUMENTS, LATER, hooks)
+    enqueue = enqueuer(kernel, GRID, ARGUMENTS, LATER, hooks, queue)
     a, c = torch.zeros(8), torch.zeros(8)
     hooks.leave.calls.append("a profiler")
-    enqueue(99, (a, c))
+    enqueue(a, c)
     assert sent == []
     assert kernel.whole == [(GRID, 99, a, WEIGHT, 17, True, c)]
     hooks.leave.calls.clear()
-    enqueue(99, (a, c))
+    enqueue(a, c)
     assert len(sent) == len(kernel.whole) == 1
 
 
@@ -168,16 +173,16 @@ class Twice(Adds):
 )
 def test_a_launcher_that_does_more_is_left_to_triton(run: Any) -> None:
     kernel = Kernel(run)
-    enqueue = enqueuer(kernel, GRID, ARGUMENTS, LATER, Hooks(Chain(), Chain()))
+    enqueue = enqueuer(kernel, GRID, ARGUMENTS, LATER, Hooks(Chain(), Chain()), queue)
     a, c = torch.zeros(8), torch.zeros(8)
-    enqueue(99, (a, c))
+    enqueue(a, c)
     assert kernel.whole == [(GRID, 99, a, WEIGHT, 17, True, c)]
 
 
 def test_hooks_that_do_not_tell_if_they_are_empty_leave_it_to_triton() -> None:
     flat = Flat(first=False)
     kernel = Kernel(flat)
-    enqueue = enqueuer(kernel, GRID, ARGUMENTS, LATER, Hooks(None, None))
-    enqueue(99, (torch.zeros(8), torch.zeros(8)))
+    enqueue = enqueuer(kernel, GRID, ARGUMENTS, LATER, Hooks(None, None), queue)
+    enqueue(torch.zeros(8), torch.zeros(8))
     assert flat.sent == []
     assert len(kernel.whole) == 1

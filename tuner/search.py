@@ -65,6 +65,7 @@ class Search:
     effort: Effort
     known: tuple[Route, ...] = ()  # routes that won elsewhere, tried first
     quarantined: Mapping[Route, str] = field(default_factory=dict[Route, str])  # and why
+    most: int | None = None  # routes to try at most
     asked: set[Route] = field(default_factory=set[Route])
     rounds_left: int = 0
     best: Route | None = None
@@ -81,9 +82,12 @@ class Search:
         batch = [route for route in self._seeds() if route not in self.asked]
         while not batch and self.rounds_left:
             batch = self._refinements()
+        batch = list(dict.fromkeys(batch))
+        if self.most is not None:
+            batch = batch[: max(0, self.most - len(self.asked))]
         self.asked.update(batch)
         self.task.goal = len(self.asked)
-        return list(dict.fromkeys(batch))
+        return batch
 
     def stop(self) -> None:
         """Ask for nothing more: the budget is spent."""

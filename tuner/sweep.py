@@ -228,7 +228,8 @@ def _search(request: Request, present: Lookup, task: Task, risky: Sequence[Trial
     shape = task.shape
     choice = present.find(shape.m, shape.n, shape.k)
     known = dict.fromkeys((choice.route, fallback_route(task.shape)))
-    return Search(task, request.effort, tuple(known), quarantined(task.shape, risky))
+    risks = quarantined(task.shape, risky)
+    return Search(task, request.effort, tuple(known), risks, most=request.most)
 
 
 def _regrets(way: Way, request: Request, table: RouteTable) -> dict[Shape, float]:

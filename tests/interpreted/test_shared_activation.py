@@ -152,7 +152,7 @@ def test_routes_that_cannot_take_it_are_passed_over() -> None:
     gemm = Dispatcher(table_of(fused, bf16, splitk))
     assert gemm.choose(SHAPE, GFX950).route == fused
     choice = gemm.choose(SHAPE, GFX950, quantised=True)
-    assert (choice.route, choice.why) == (splitk, "nearest M: the table has 64x32x64")
+    assert (choice.route, choice.why) == (splitk, "nearest: the table has 64x32x64")
     assert Dispatcher(table_of(fused, bf16)).choose(SHAPE, GFX950, quantised=True).why == (
         "always legal: the table has nothing that fits"
     )
