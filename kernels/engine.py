@@ -87,17 +87,23 @@ class Engine:
         return self._plans.of((lies, None), w, make)
 
     def _bound(
-        self, key: Hashable, a: "Tensor", w: Mxfp4Weight, out: "Tensor | None"
+        self, key: tuple[Hashable, Hashable], a: "Tensor", w: Mxfp4Weight, out: "Tensor | None"
     ) -> Launch | None:
-        """Bind a route for operands that are met for the first time; None if there is no work."""
+        """Bind a route for operands that are met for the first time; None if there is no work.
+
+        A given C that lies as a fresh one would is served by the same launch.
+        """
         check_operands(a, w)
         if out is not None:
             check_out(out, a, w)
         if not a.shape[0] * w.n:
             return None
         shape = Shape(a.shape[0], w.n, w.k)
-        c = View(w.n, 1) if out is None else view_of(out)
-        return self._plans.of(key, w, lambda: self._bind(shape, view_of(a), c, w))
+        fresh = View(w.n, 1)
+        c = fresh if out is None else view_of(out)
+        shared = (key[0], None) if c == fresh else key
+        launch = self._plans.of(shared, w, lambda: self._bind(shape, view_of(a), c, w))
+        return self._plans.of(key, w, lambda: launch)
 
     def _bind(self, shape: Shape, a: View, c: View, w: Mxfp4Weight) -> Launch:
         _refuse_capture(shape, w.device)

@@ -1,6 +1,6 @@
 """GPUs of this process, as torch and Triton report them."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from functools import cache
@@ -29,7 +29,6 @@ _DEPENDENT_US = 4.0
 
 
 _KERNEL_MODULE = {"cuda": "nvidia", "hip": "amdgpu"}
-_NOTHING = nullcontext()
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,13 +72,20 @@ def other_gpus(index: int | None) -> bool:
     return index is not None and bool(import_module("torch").cuda.device_count() > 1)
 
 
+def elsewhere(index: int | None) -> Callable[[], bool]:
+    """Return what tells whether the current GPU is another than number ``index``."""
+    if not other_gpus(index):
+        return lambda: False
+    current: Callable[[], int] = import_module("torch").cuda.current_device
+    return lambda: current() != index
+
+
 def on_device(index: int | None) -> AbstractContextManager[Any]:
     """Make GPU ``index`` the current one for a while; None is a CPU, which has none."""
     if not other_gpus(index):
-        return _NOTHING
-    cuda = import_module("torch").cuda
-    guard: AbstractContextManager[Any] = cuda.device(index)
-    return _NOTHING if cuda.current_device() == index else guard
+        return nullcontext()
+    guard: AbstractContextManager[Any] = import_module("torch").cuda.device(index)
+    return guard
 
 
 def capturing(place: str) -> bool:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 from mxtune.configs.errors import ConfigError
 from mxtune.configs.shapes import Shape
 from mxtune.kernels.family import Plan, Problem, View
-from mxtune.kernels.gpu import index_of, on_device, other_gpus
+from mxtune.kernels.gpu import elsewhere, index_of, on_device, other_gpus
 from mxtune.kernels.guards import Check, same_kind
 from mxtune.kernels.handles import NO_GRADIENT
 from mxtune.kernels.placed import view_of
@@ -37,8 +37,9 @@ class Launch:
         self._problem, self._place, self._own = problem, place, own
         self._calls = tuple(calls)
         self._index = index_of(place)
-        self._plain = not own.names and not other_gpus(self._index)
-        self._only = self._calls[0] if self._plain and len(self._calls) == 1 else self.enqueue
+        self._elsewhere = elsewhere(self._index)
+        alone = not own.names and not other_gpus(self._index) and len(self._calls) == 1
+        self._enqueue = self._calls[0] if alone else self.enqueue
         self._a: Check = _nothing_seen  # of an A that was found to fit
         self._both: Check = _nothing_seen  # and of an A and a C
 
@@ -59,19 +60,21 @@ class Launch:
             out = a.new_empty((self.shape.m, self.shape.n))
         elif not self._both(a, out) or (a.data_ptr() | out.data_ptr()) & 15:
             self._accept_both(a, out)
-        self._only(a, out)
+        self._enqueue(a, out)
         return out
 
     def enqueue(self, *operands: "Tensor") -> None:
         """Compute the last operand from the others: how they lie and where is the caller's word."""
-        if self._plain:
-            for call in self._calls:
-                call(*operands)
-            return
-        with on_device(self._index):
-            tensors = (*operands, *self._own.tensors())
-            for call in self._calls:
-                call(*tensors)
+        if self._elsewhere():
+            with on_device(self._index):
+                self._enqueue_here(*operands)
+        else:
+            self._enqueue_here(*operands)
+
+    def _enqueue_here(self, *operands: "Tensor") -> None:
+        tensors = (*operands, *self._own.tensors()) if self._own.names else operands
+        for call in self._calls:
+            call(*tensors)
 
     def _accept_a(self, a: "Tensor") -> None:
         shape, lies = self.shape, self._problem.a

@@ -37,13 +37,9 @@ class Workspaces:
     def __init__(self, buffers: Sequence[Buffer], place: str) -> None:
         """Allocate nothing yet."""
         self._buffers, self._place = tuple(buffers), place
+        self.names = tuple(buffer.name for buffer in buffers)  # in the order of `tensors`
         self._queue = current_queue(place)
         self._held: OrderedDict[int, tuple[Tensor, ...]] = OrderedDict()
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """What they are called, in the order of `tensors`."""
-        return tuple(buffer.name for buffer in self._buffers)
 
     def tensors(self) -> "tuple[Tensor, ...]":
         """Return those of the current queue; what is in them means nothing."""
