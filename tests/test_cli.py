@@ -15,7 +15,7 @@ from mxtune.configs.table import RouteTable
 from mxtune.kernels.registry import brief
 
 GOLDEN = Path(__file__).parent / "golden"
-COMMANDS = ["", "sweep", "export", "trials", "run", "verify", "families", "doctor"]
+COMMANDS = ["", "sweep", "export", "lint", "merge", "trials", "run", "verify", "families", "doctor"]
 PROGRAM = (sys.executable, "-P", "-c", "from mxtune.cli import app; app(prog_name='mxtune')")
 # No character beyond ASCII can be printed, no colour, no width.
 PLAIN = {
