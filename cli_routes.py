@@ -31,6 +31,24 @@ def export(
     typer.echo(f"{out}: {len(table.routes)} routes for {table.device.arch}", err=True)
 
 
+def explain(
+    shape: Annotated[str, typer.Argument(help="The GEMM, as MxNxK.")],
+    routes: Annotated[
+        Path | None, typer.Option(help="Route table. [default: the one that comes with mxtune]")
+    ] = None,
+    target: Annotated[
+        str | None,
+        typer.Option(help="On gfx950 or sm_90. [default: the GPU that the table names]"),
+    ] = None,
+    json_: Json = False,  # noqa: FBT002  a flag
+) -> None:
+    """Tell which route a table has for a shape, step by step, without a GPU."""
+    from mxtune.tuner.explain import as_json, explain, lines
+
+    found = explain(shape, routes, target)
+    typer.echo(as_json(found) if json_ else "\n".join(lines(found)))
+
+
 def lint(
     routes: Tables,
     target: Annotated[

@@ -15,6 +15,7 @@ from mxtune.configs.errors import ConfigError
 _LARGEST_FILE = 64 * 2**20  # a table of 100,000 routes is smaller
 _MOST_FAULTS = 5  # that one line tells of
 _MOST_SHOWN = 80  # characters of a wrong value or of a path
+_MOST_SAID = 160  # and of what is said about it
 
 
 def write_whole(path: Path, text: str) -> None:
@@ -94,14 +95,20 @@ def _no_repeats(pairs: list[tuple[str, object]]) -> dict[str, object]:
 def faults_of(error: ValidationError, under: str = "") -> tuple[str, ...]:
     """Name every fault by its JSON path."""
     return tuple(
-        f"{_path(under, fault['loc'])}: {fault['msg']}"
+        f"{_path(under, fault['loc'])}: {sentence(fault['msg'])}"
         for fault in error.errors(include_url=False, include_input=False)
     )
 
 
+def sentence(text: str) -> str:
+    """Return what is said of a value, which may repeat it, in one line that is not too long."""
+    line = " ".join(text.split())
+    return line if len(line) <= _MOST_SAID else f"{line[:_MOST_SAID]}..."
+
+
 def _path(under: str, places: tuple[int | str, ...]) -> str:
     parts = [under] * bool(under) + [str(part) for part in places]
-    return _shown(".".join(parts))[1:-1]  # a key may hold a newline
+    return _shown(".".join(parts) or "the file").strip("'\"")  # a key may hold a newline
 
 
 def told(faults: Collection[str]) -> str:

@@ -11,7 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field, PositiveInt, ValidationError
 
 from mxtune.configs.errors import ConfigError
 from mxtune.configs.evidence import STRENGTH, Evidence, SettingsByName
-from mxtune.configs.json_files import faults_of, object_of, read_text, told, write_whole
+from mxtune.configs.json_files import faults_of, object_of, read_text, sentence, told, write_whole
 from mxtune.configs.routes import Config, Route
 from mxtune.configs.shapes import Shape
 
@@ -202,7 +202,7 @@ def _shape_faults(entries: Mapping[int, Entry]) -> dict[int, str]:
         try:
             shape = entry.key
         except ConfigError as error:
-            faults[place] = f"routes.{place}.shape: {error}"
+            faults[place] = f"routes.{place}.shape: {sentence(str(error))}"
             continue
         if entry.reach is not None and entry.reach < shape.m:
             faults[place] = f"routes.{place}.reach: {entry.reach} is below the entry's own M"

@@ -15,7 +15,19 @@ from mxtune.configs.table import RouteTable
 from mxtune.kernels.registry import brief
 
 GOLDEN = Path(__file__).parent / "golden"
-COMMANDS = ["", "sweep", "export", "lint", "merge", "trials", "run", "verify", "families", "doctor"]
+COMMANDS = [
+    "",
+    "sweep",
+    "export",
+    "explain",
+    "lint",
+    "merge",
+    "trials",
+    "run",
+    "verify",
+    "families",
+    "doctor",
+]
 PROGRAM = (sys.executable, "-P", "-c", "from mxtune.cli import app; app(prog_name='mxtune')")
 # No character beyond ASCII can be printed, no colour, no width.
 PLAIN = {
@@ -98,7 +110,7 @@ def test_a_run_without_a_table_takes_what_is_always_legal(tmp_path: Path) -> Non
     assert lines["shape"] == "3x70x96 on AMD Instinct MI355X (gfx950, 256 CUs)"
     assert lines["route"].startswith("direct ")
     assert lines["why"] == "always legal: there is no table"
-    assert lines["numbers"].startswith("right: largest error 0.125, ")
+    assert lines["numbers"].startswith("right: largest error 0.00195, ")
     assert lines["numbers"].endswith(
         "within the rounding of C and of fp32 sums; whole output, 2 seeds"
     )
@@ -114,7 +126,7 @@ def test_a_run_of_a_named_family_as_json(tmp_path: Path) -> None:
     assert (report["device"], report["family"], report["timing"]) == ("gfx950", "fused", None)
     assert (report["config"]["BLOCK_M"], report["config"]["BLOCK_N"]) == (16, 32)
     assert report["why"] == "asked for by --family"
-    assert report["error"]["largest"] == 0.125
+    assert report["error"]["largest"] == 0.001953125
     assert 0 < report["error"]["worst"] <= 1
 
 

@@ -219,7 +219,8 @@ def test_a_file_that_does_not_load_is_one_error_and_the_others_are_read(  # BL-0
     messages = {name: message for name, _, message in loads}
     assert messages["cut.json"].startswith("not JSON: Expecting ")
     assert messages["newer.json"] == (
-        "schema 'mxtune.routes/99'; this mxtune reads 'mxtune.routes/1'"
+        "schema 'mxtune.routes/99'; this mxtune reads 'mxtune.routes/1'; "
+        "a newer mxtune wrote it, update this one"
     )
     assert messages["empty.json"] == "empty; no routes in it"
     assert messages["twice.json"] == "routes: 16x64x64 stands more than once"  # BL-051

@@ -170,6 +170,8 @@ def test_a_measured_table_comes_before_a_reported_one_and_a_newer_before_an_olde
 
 def test_without_aiter_a_neighbouring_shape_has_a_route_of_ours() -> None:
     dispatcher = Dispatcher(RouteTable.load(FILE))
+    with pytest.warns(UserWarning, match="4 of 7 routes usable here: .*aiter is not installed"):
+        dispatcher.standing(GFX950)
     assert dispatcher.choose(Shape(17, 2112, 7168), GFX950).route == entry(16, 2112, 7168)
     assert dispatcher.choose(Shape(4, 2880, 512), GFX950).route == entry(32, 2880, 512)
     assert dispatcher.choose(Shape(5, 96, 96), GFX950).route.family == "direct"

@@ -29,7 +29,8 @@ def test_a_damaged_table_dispatches_rightly_or_is_refused(tmp_path: Path, conten
 
 
 def test_the_table_that_is_damaged_is_whole(tmp_path: Path) -> None:
-    assert outcome(json.dumps(BASE).encode(), tmp_path / "routes.json") == "dispatched"
+    # with a warning where another Triton is installed than it was measured with
+    assert outcome(json.dumps(BASE).encode(), tmp_path / "routes.json").startswith("dispatched")
     kinds = {entry["evidence"]["kind"] for entry in BASE["routes"]}
     assert kinds == {"measured", "modelled", "reported"}
     assert json.loads(text_of(tree_of(BASE))) == BASE
@@ -70,7 +71,6 @@ def refusal(tmp_path: Path, text: str) -> str:
     return str(caught.value).removeprefix(str(path))
 
 
-@pytest.mark.xfail(reason="what a file holds is repeated in the error at its full length")
 @pytest.mark.parametrize("damage", SAID_AS_IT_STANDS.values(), ids=list(SAID_AS_IT_STANDS))
 def test_a_refusal_is_short_whatever_the_file_holds(
     tmp_path: Path, damage: Callable[[Any], object]
@@ -80,19 +80,16 @@ def test_a_refusal_is_short_whatever_the_file_holds(
     assert len(refusal(tmp_path, json.dumps(body))) <= 1000
 
 
-@pytest.mark.xfail(reason="what a file holds is repeated in the error at its full length")
 def test_a_key_that_stands_twice_is_shortened(tmp_path: Path) -> None:
     assert len(refusal(tmp_path, f'{{"{LONG}": 1, "{LONG}": 2}}')) <= 1000
 
 
-@pytest.mark.xfail(reason="the kind is repeated in the error with its line breaks")
 def test_a_kind_of_evidence_in_two_lines_is_refused_in_one(tmp_path: Path) -> None:
     body = deepcopy(BASE)
     body["routes"][0]["evidence"]["kind"] = "measured\nhere"
     assert len(refusal(tmp_path, json.dumps(body)).splitlines()) == 1
 
 
-@pytest.mark.xfail(reason="the error names no place, and begins with two colons")
 def test_a_table_nested_too_deep_has_its_place_told(tmp_path: Path) -> None:
     body = {**BASE, "note": NESTED}
-    assert refusal(tmp_path, json.dumps(body)).startswith(": not JSON: ")
+    assert refusal(tmp_path, json.dumps(body)).startswith(": the file: Invalid JSON: recursion")

@@ -165,4 +165,7 @@ def test_a_table_for_another_gpu_is_not_what_is_verified() -> None:
     verification = RouteVerification(request(shapes=(Shape(4, 2880, 512),), routes=table))
     ((_, choice),) = verification.checks
     assert choice.route.family == "direct"
-    assert choice.why == "always legal: the table is for sm_90, this is gfx950"
+    assert choice.why == (
+        "always legal: the table is for sm_90 (NVIDIA H200), "
+        "this is AMD Instinct MI355X (gfx950, 256 CUs)"
+    )
