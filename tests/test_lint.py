@@ -219,10 +219,14 @@ def test_a_file_that_does_not_load_is_one_error_and_the_others_are_read(  # BL-0
     messages = {name: message for name, _, message in loads}
     assert messages["cut.json"].startswith("not JSON: Expecting ")
     assert messages["newer.json"] == (
-        "schema 'mxtune.routes/99'; this mxtune reads 'mxtune.routes/1'"
+        "schema 'mxtune.routes/99'; this mxtune reads 'mxtune.routes/1'; "
+        "a newer mxtune wrote it, update this one"
     )
     assert messages["empty.json"] == "empty; no routes in it"
-    assert messages["twice.json"] == "routes: 16x64x64 stands more than once"  # BL-051
+    assert messages["twice.json"] == (  # BL-051
+        "routes.0.shape: 16x64x64 stands more than once; "
+        "routes.1.shape: 16x64x64 stands more than once"
+    )
     assert messages["bad.csv"].startswith("1: no column cu_num, k, splitk, us, kernelname; ")
     assert messages["none.json"] == "cannot be read (No such file or directory)"
     assert {f.severity for f in found if f.rule == "load"} == {"error"}
