@@ -11,7 +11,8 @@ import json
 from pathlib import Path
 from typing import Any
 
-from mxtune.configs.table import SCHEMA, RouteTable, write_whole
+from mxtune.configs.json_files import write_whole
+from mxtune.configs.table import SCHEMA, RouteTable
 
 FILE = Path(__file__).parent.parent / "docs" / "routes.schema.json"
 
