@@ -7,7 +7,6 @@ Source: ROCm/aiter, aiter/configs/a4w4_blockscale_tuned_gemm.csv.
 import csv
 import io
 import re
-import stat
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from math import isfinite
@@ -16,12 +15,12 @@ from typing import Literal
 
 from mxtune.configs.devices import bare_arch
 from mxtune.configs.errors import ConfigError
+from mxtune.configs.json_files import read_text
 from mxtune.configs.shapes import Shape, read_dimension
 from mxtune.kernels.aiter import ARCH
 
 _NEEDED = ("cu_num", "m", "n", "k", "splitk", "us", "kernelname")
 _OPTIONAL = ("gfx", "errratio")
-_MOST_BYTES = 64 * 2**20  # AITER's own files are a thousand times smaller
 _MOST_SHOWN = 100  # characters of a cell that a line repeats: kernels of CK have names of 90
 _WHOLE = re.compile(r"[0-9]{1,9}")
 
@@ -124,7 +123,8 @@ def rows_of(path: Path) -> Iterator[Row | Remark]:
 
 
 def _lines(path: Path) -> Iterator[tuple[int, str]]:
-    for number, line in enumerate(io.StringIO(_text(path), newline=None), start=1):
+    text = read_text(path, empty=True).removeprefix("\ufeff")  # a byte order mark
+    for number, line in enumerate(io.StringIO(text, newline=None), start=1):
         yield number, line.strip()
 
 
@@ -171,17 +171,3 @@ def _positive(name: str, cell: str) -> float | None:
 def _share(cell: str) -> float | None:
     value = _number("errRatio", cell) if cell else -1.0
     return value if isfinite(value) and value >= 0 else None
-
-
-def _text(path: Path) -> str:
-    """Return the text of a regular file, less a byte order mark; opening a pipe could wait."""
-    try:
-        status = path.stat()
-        if not stat.S_ISREG(status.st_mode):
-            raise ConfigError(f"{path}: not a file")
-        if status.st_size > _MOST_BYTES:
-            raise ConfigError(f"{path}: {status.st_size} bytes are no table of AITER's")
-        return path.read_text("utf-8-sig")
-    except (OSError, ValueError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "not UTF-8"
-        raise ConfigError(f"{path}: cannot be read ({reason})") from error

@@ -5,9 +5,10 @@ from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 
 from mxtune.kernels.aiter import asm_objects, find_aiter
+from mxtune.kernels.build import installed_triton
 
-# ROCm's builds of torch bring a triton that is packaged under other names.
-_TRITONS = ("triton", "pytorch-triton-rocm", "pytorch-triton", "triton-rocm")
+# As which ROCm's builds of torch have brought a triton.
+_TRITONS = ("pytorch-triton-rocm", "pytorch-triton", "triton-rocm")
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +31,7 @@ def installed() -> Installed:
     objects = asm_objects()
     return Installed(
         torch=_version("torch"),
-        triton=_version(*_TRITONS),
+        triton=installed_triton() or _version(*_TRITONS),
         aiter=find_aiter().release,
         kernels=frozenset(objects.digests),
         no_kernels=objects.lack,

@@ -11,6 +11,7 @@ The rules:
     lds             more LDS than a workgroup can have
     monotonic       fewer rows that take longer than more rows of the same (N, K)
     hole            an M far from every tuned one
+    reach           a route said to serve an M that has one of its own
     layouts         routes of one (N, K) that read B in two layouts, so that both are kept
     conflict        the same shape with another route in another file
     device          a table for another GPU, or for other compute units
@@ -29,7 +30,7 @@ from mxtune.results.aiter_rows import RemarkKind
 from mxtune.results.findings import Finding, Severity, worst_first
 from mxtune.results.installed import Installed
 from mxtune.results.launches import same_launch, told
-from mxtune.results.lint_ladders import holes, layouts, monotonic
+from mxtune.results.lint_ladders import holes, layouts, monotonic, reaches
 from mxtune.results.lint_made import made, on_device
 from mxtune.results.lint_routes import single_routes
 from mxtune.results.table_files import TableFile, read_table_file
@@ -80,6 +81,7 @@ def _of_table(file: TableFile, here: Installed) -> Iterator[Finding]:
     yield from made(file, here)
     yield from monotonic(file)
     yield from holes(file)
+    yield from reaches(file)
 
 
 def _of_routes(file: TableFile, device: Device | None, here: Installed) -> Iterator[Finding]:

@@ -3,7 +3,6 @@
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby, pairwise
-from math import sqrt
 
 from mxtune.configs.devices import Device
 from mxtune.configs.evidence import Evidence, Measured, Modelled
@@ -13,15 +12,15 @@ from mxtune.kernels.registry import family
 from mxtune.results.findings import Finding
 from mxtune.results.lint_routes import Usable, usable
 from mxtune.results.statistics import TIE_BAND
-from mxtune.results.table_files import TableFile
+from mxtune.results.table_files import Placed, TableFile
 
 # A reported time says nothing of its spread. Runs of one kernel on MI355X are publicly said to
 # differ by up to 5 %, so two of them by up to twice that.
 REPORTED_NOISE = 0.10
 
-# A dispatcher takes the nearest M. One that is twice or half of it needs a tile one size away,
-# which the same route can still be; beyond that nobody has looked.
-FARTHEST = 2.0
+# Tiles come in powers of two. Over a wider step than this the M in the middle wants one that is
+# neither neighbour's, nor next to it.
+LARGEST_STEP = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,19 +92,36 @@ def _as_reported(place: str, shape: Shape, source: str, us: float) -> _Reading:
 
 
 def holes(file: TableFile) -> Iterator[Finding]:
-    """Yield where a dispatcher takes a route that was tuned for an M far from the one asked for."""
+    """Yield where a dispatcher takes a route that was tuned for an M far from the one asked for.
+
+    Below the smallest M that is its route; between two, one of theirs.
+    """
     placed = sorted(file.routes, key=lambda found: _ladder(found.shape))
     for _, group in groupby(placed, key=lambda found: _weight(found.shape)):
         rising = list(group)
-        first = rising[0]
-        if first.shape.m > FARTHEST:
-            why = f"no route below: M from 1 to {first.shape.m - 1} takes that of {first.shape.m}"
-            yield Finding("note", "hole", file.name, first.place, first.shape, why)
+        if rising[0].shape.m > 1:
+            why = "the smallest M here: its route serves all below"
+            yield _hole(file, rising[0], why)
         for below, above in pairwise(rising):
-            step = above.shape.m / below.shape.m
-            if step > FARTHEST**2:
-                why = f"no M up to {above.shape.m}: one between is up to {sqrt(step):.1f} times off"
-                yield Finding("note", "hole", file.name, below.place, below.shape, why)
+            if above.shape.m > LARGEST_STEP * below.shape.m:
+                step = above.shape.m / below.shape.m
+                why = f"the next M is {above.shape.m}, {step:.1f} times as much: none between"
+                yield _hole(file, below, why)
+
+
+def _hole(file: TableFile, placed: Placed, why: str) -> Finding:
+    return Finding("note", "hole", file.name, placed.place, placed.shape, why)
+
+
+def reaches(file: TableFile) -> Iterator[Finding]:
+    """Yield the routes that are said to reach beyond the next M, whose own route serves there."""
+    placed = sorted(file.routes, key=lambda found: _ladder(found.shape))
+    for below, above in pairwise(placed):
+        reach = below.entry.reach
+        if _weight(below.shape) == _weight(above.shape) and (reach or 0) >= above.shape.m:
+            why = f"reaches up to M {reach}, but {above.place} is for {above.shape.m}"
+            place = f"{below.place}.reach"
+            yield Finding("warning", "reach", file.name, place, below.shape, why)
 
 
 def layouts(file: TableFile, device: Device) -> Iterator[Finding]:

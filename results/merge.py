@@ -7,7 +7,7 @@ which order tables are given. It does where evidence does not decide: between eq
 times that do not compare, between defaults, and for the name of the device, the first given counts.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from math import inf
@@ -90,7 +90,7 @@ def merge(files: Sequence[TableFile]) -> Merged:
         RouteTable(
             device=_device(files),
             made=_made(files),
-            routes=tuple(winner.entry for winner in winners.values()),
+            routes=_entries(winners, files),
             default=default,
         ),
         (*(conflict for conflicts in lost for conflict in conflicts), *disagreed),
@@ -133,6 +133,27 @@ def _compare(one: _Contender, other: _Contender) -> bool:
     if isinstance(one.entry.evidence, Modelled):
         return made.mxtune == theirs.mxtune  # the model comes with it
     return True
+
+
+def _entries(winners: Mapping[Shape, _Contender], files: Iterable[TableFile]) -> tuple[Entry, ...]:
+    """Return what tables had for each shape, without a reach that was measured beside another M.
+
+    A reach is how far a route pays between its M and the next: with another M next, nobody knows.
+    """
+    merged = _nexts(winners)
+    own = {file.name: _nexts(placed.shape for placed in file.routes) for file in files}
+    return tuple(
+        winner.entry
+        if winner.entry.reach is None or own[winner.file.name].get(shape) == merged.get(shape)
+        else winner.entry.model_copy(update={"reach": None})
+        for shape, winner in winners.items()
+    )
+
+
+def _nexts(shapes: Iterable[Shape]) -> dict[Shape, Shape]:
+    """Return the next larger M of the same (N, K) of every shape that has one."""
+    ladders = sorted(shapes, key=lambda shape: (shape.n, shape.k, shape.m))
+    return {one: two for one, two in pairwise(ladders) if (one.n, one.k) == (two.n, two.k)}
 
 
 def _lost(shape: Shape, winner: _Contender, contenders: Iterable[_Contender]) -> list[Conflict]:

@@ -223,8 +223,10 @@ def test_a_file_that_does_not_load_is_one_error_and_the_others_are_read(  # BL-0
         "a newer mxtune wrote it, update this one"
     )
     assert messages["empty.json"] == "empty; no routes in it"
-    twice = "16x64x64 stands more than once"  # BL-051
-    assert messages["twice.json"] == f"routes.0.shape: {twice}; routes.1.shape: {twice}"
+    assert messages["twice.json"] == (  # BL-051
+        "routes.0.shape: 16x64x64 stands more than once; "
+        "routes.1.shape: 16x64x64 stands more than once"
+    )
     assert messages["bad.csv"].startswith("1: no column cu_num, k, splitk, us, kernelname; ")
     assert messages["none.json"] == "cannot be read (No such file or directory)"
     assert {f.severity for f in found if f.rule == "load"} == {"error"}

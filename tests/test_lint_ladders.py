@@ -110,14 +110,23 @@ def test_neighbours_of_up_to_four_times_have_no_hole_between(tmp_path: Path) -> 
 
 def test_a_wider_step_is_a_hole(tmp_path: Path) -> None:
     assert holes(tmp_path, 1, 4, 17) == [
-        ("note", "routes.1", "no M up to 17: one between is up to 2.1 times off")
+        ("note", "routes.1", "the next M is 17, 4.2 times as much: none between")
     ]
 
 
 def test_below_the_smallest_m_is_a_hole(tmp_path: Path) -> None:  # BL-045
-    assert holes(tmp_path, 2, 8) == []
-    assert holes(tmp_path, 3, 8) == [
-        ("note", "routes.0", "no route below: M from 1 to 2 takes that of 3")
+    assert holes(tmp_path, 2, 8) == [
+        ("note", "routes.0", "the smallest M here: its route serves all below")
+    ]
+
+
+def test_a_reach_beyond_the_next_m_is_a_warning(tmp_path: Path) -> None:
+    rows = [entry((m, n, K)) for n, m in ((N, 1), (N, 4), (N, 16), (2 * N, 1))]
+    reaching = [row.model_copy(update={"reach": 4}) for row in rows[:2]]
+    path = saved(tmp_path / "routes.json", table(*reaching, *rows[2:]))
+    found = [f for f in lint([path], None, HERE) if f.rule == "reach"]
+    assert [(f.severity, f.place, str(f.shape), f.message) for f in found] == [
+        ("warning", "routes.0.reach", "1x512x1024", "reaches up to M 4, but routes.2 is for 4")
     ]
 
 
