@@ -72,7 +72,7 @@ def test_the_package_has_both_names_without_importing_torch() -> None:
     done = subprocess.run([sys.executable, "-c", told], capture_output=True, text=True, check=True)
     assert done.stdout.split() == [
         "False", "Dispatcher", "Mxfp4Activation", "Mxfp4Linear", "Mxfp4Weight", "__version__",
-        "quantise", "replace_linears",
+        "load_mxfp4", "quantise", "replace_linears",
     ]  # fmt: skip
 
 
