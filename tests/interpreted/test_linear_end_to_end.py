@@ -1,16 +1,24 @@
 """The layer on a real dispatcher: interpreted kernels against the reference product."""
 
 import copy
+from collections import OrderedDict
+from pathlib import Path
+from textwrap import dedent
+from typing import Any
 
 import pytest
 import torch
+from tests.made_checkpoints import one_file, random_bytes
 from torch import Tensor, nn
 
 import mxtune
 from mxtune import Dispatcher, Mxfp4Linear, replace_linears
 from mxtune.configs.errors import ConfigError
+from mxtune.configs.shapes import Shape
+from mxtune.configs.table import Default, DeviceInfo, Made, RouteTable
 from mxtune.kernels import formats
 from mxtune.kernels.linear import bundled
+from mxtune.kernels.registry import fallback_route
 
 
 def whole(*size: int) -> Tensor:
@@ -30,6 +38,24 @@ def expected(x: Tensor, given: nn.Linear) -> Tensor:
     b = formats.dequantise(*formats.quantise(given.weight.detach()))
     c = formats.product(a, b).bfloat16() + given.bias.detach()
     return c.reshape(*x.shape[:-1], b.shape[0])
+
+
+def table() -> RouteTable:
+    default = fallback_route(Shape(1, 32, 32))
+    return RouteTable(
+        device=DeviceInfo(arch="gfx950", name="a test", compute_units=256),
+        made=Made(at="2026-01-01T00:00:00+00:00", mxtune="0.1.0"),
+        routes=(),
+        default=Default(family=default.family, config=dict(default.config)),
+    )
+
+
+def example(section: str, folder: Path) -> str:
+    """The indented code of a section of the README, with its paths in ``folder``."""
+    text = (Path(__file__).parents[2] / "README.md").read_text("utf-8")
+    body = text.split(f"\n## {section}\n")[1].split("\n## ")[0]
+    code = dedent("\n".join(line for line in body.splitlines() if line[:4] in ("    ", "")))
+    return code.replace('"routes', f'"{folder}/routes').replace('"gpt', f'"{folder}/gpt')
 
 
 @pytest.mark.parametrize("size", [(96,), (0, 96), (2, 3, 96)])
@@ -76,3 +102,25 @@ def test_what_the_dispatcher_refuses_comes_through() -> None:
     a = mxtune.quantise(whole(2, 96))
     with pytest.raises(ConfigError, match=r"A must be \[M, 64\] for this weight, not \[2, 96\]"):
         made(a)
+
+
+def test_the_example_in_the_readme_runs(tmp_path: Path) -> None:
+    tensors = {
+        "model.layers.0.mlp.experts.down_proj_blocks": random_bytes(2, 16, 2, 16),
+        "model.layers.0.mlp.experts.down_proj_scales": 120 + random_bytes(2, 16, 2) % 8,
+        "model.layers.1.mlp.experts.down_proj_blocks": random_bytes(2, 16, 2, 16, seed=1),
+        "model.layers.1.mlp.experts.down_proj_scales": random_bytes(2, 16, 2, seed=1),
+    }
+    (tmp_path / "gpt-oss-20b").mkdir()
+    one_file(tmp_path / "gpt-oss-20b", tensors)
+    table().save(tmp_path / "routes.json")
+    fc, head, x = linear(32, 64), linear(8, 32), whole(2, 3, 64)
+    names: dict[str, Any] = {"x": x, "model": nn.Sequential(OrderedDict(fc=fc, lm_head=head))}
+    exec(example("In a model", tmp_path), names)
+    assert names["done"].replaced == ("fc",)
+    assert [left.name for left in names["done"].left] == ["lm_head"]
+    assert torch.equal(names["y"], head(expected(x, fc)))
+    stem = "model.layers.0.mlp.experts.down_proj"
+    assert list(names["experts"]) == [f"{stem}.0", f"{stem}.1"]
+    blocks = tensors[f"{stem}_blocks"]
+    assert torch.equal(names["experts"][f"{stem}.1"].weight, blocks[1].flatten(1))
