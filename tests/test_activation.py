@@ -71,7 +71,8 @@ def test_the_package_has_both_names_without_importing_torch() -> None:
     told = "import mxtune, sys; print('torch' in sys.modules, *mxtune.__all__)"
     done = subprocess.run([sys.executable, "-c", told], capture_output=True, text=True, check=True)
     assert done.stdout.split() == [
-        "False", "Dispatcher", "Mxfp4Activation", "Mxfp4Weight", "__version__", "quantise",
+        "False", "Dispatcher", "Mxfp4Activation", "Mxfp4Linear", "Mxfp4Weight", "__version__",
+        "load_mxfp4", "quantise", "replace_linears",
     ]  # fmt: skip
 
 
