@@ -154,6 +154,8 @@ class Mxfp4Linear(nn.Module):
         torch does not count it, unless load_state_dict writes it.
         """
         made = self._made
+        if made is not None and torch.compiler.is_compiling():
+            return made.weight  # torch.compile guards the layer, and cannot follow versions
         if made is None or not made.fits(self.weight, self.weight_scale):
             made = self._marked(Mxfp4Weight.from_packed(self.weight, self.weight_scale))
             self._made = made
@@ -192,10 +194,20 @@ class Mxfp4Linear(nn.Module):
         return x.reshape(-1, self.in_features)
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> "Mxfp4Linear":  # noqa: FBT001, FBT002  torch's signature
-        """Forget what was made of the buffers: ``to`` and its kin replace them."""
+        """Make the weight again: ``to`` and its kin replace the buffers."""
         self._made = None
         super()._apply(fn, recurse)  # type: ignore[no-untyped-call]
+        self._make()
         return self
+
+    def _make(self) -> None:
+        """Make the weight of the buffers now, unless they have no values or are no codes.
+
+        A layer that torch.compile traces must have one.
+        """
+        buffers = (self.weight, self.weight_scale)
+        if not any(buffer.is_meta or buffer.dtype != torch.uint8 for buffer in buffers):
+            self.packed()
 
     def _load_from_state_dict(
         self,
@@ -215,6 +227,7 @@ class Mxfp4Linear(nn.Module):
         super()._load_from_state_dict(
             state_dict, prefix, local_metadata, strict, missing_keys, unexpected_keys, error_msgs
         )
+        self._make()
 
     def __getstate__(self) -> dict[str, Any]:
         """Leave out what is derived, and the dispatcher, which belongs to a process."""

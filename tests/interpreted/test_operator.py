@@ -6,6 +6,7 @@ from torch import Tensor
 
 from mxtune.configs.errors import ConfigError
 from mxtune.kernels.dispatch import Dispatcher
+from mxtune.kernels.linear import Mxfp4Linear
 from mxtune.kernels.weight import Mxfp4Weight
 
 
@@ -26,6 +27,20 @@ def test_a_whole_graph_gives_what_eager_gives() -> None:
     compiled = torch.compile(model, fullgraph=True, backend="aot_eager")
     for m in (16, 17, 16):
         assert torch.equal(compiled(normal(m)), model(normal(m)))
+
+
+def test_a_model_of_layers_is_one_graph_also_once_it_was_loaded() -> None:
+    gemm = Dispatcher(None)
+    first, second = (Mxfp4Linear.from_linear(torch.nn.Linear(64, n), gemm).eval() for n in (64, 48))
+    model = torch.nn.Sequential(first, torch.nn.ReLU(), second)
+    compiled = torch.compile(model, fullgraph=True, backend="aot_eager")
+    with torch.no_grad():
+        assert torch.equal(compiled(normal(5)), model(normal(5)))
+        other = Mxfp4Linear.from_linear(torch.nn.Linear(64, 48)).state_dict()
+        before = model(normal(5))
+        second.load_state_dict(other)
+        assert torch.equal(compiled(normal(5)), model(normal(5)))
+        assert not torch.equal(model(normal(5)), before)
 
 
 def test_one_graph_serves_every_m() -> None:
