@@ -13,7 +13,7 @@ from mxtune.kernels.family import A_CODES, A_SCALES, Problem, View
 from mxtune.kernels.gpu import capturing
 from mxtune.kernels.observe import Observer
 from mxtune.kernels.placed import device_at, view_of
-from mxtune.kernels.quantise_steps import codes_step
+from mxtune.kernels.quantise_steps import RULE, codes_step
 from mxtune.kernels.stage_times import Subject
 from mxtune.kernels.tile_rules import CONVERTS
 from mxtune.kernels.tiles import QUANTISE, defaults
@@ -21,7 +21,6 @@ from mxtune.kernels.tiles import QUANTISE, defaults
 if TYPE_CHECKING:
     from torch import Tensor
 
-RULE = "even"  # by which every quantiser of ours rounds
 PLAIN, SHUFFLED = "plain", "shuffled"
 _NAMES = {layout: name for name, layout in A_SCALES.items()}
 _QUANTISERS = 64  # bound launches kept; the one not used for longest goes first

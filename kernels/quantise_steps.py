@@ -6,6 +6,8 @@ from mxtune.kernels.family import Problem, Step, Work
 from mxtune.kernels.operands import operand_a, plain_codes, rounded_a, scales_a
 from mxtune.kernels.tiles import ceil_div
 
+RULE = "even"  # the scale rule by which every quantiser of ours rounds
+
 # Vector instructions that a loop trip spends on a block of A: 631 portable, 91 with gfx950's own
 # conversion (16x128x512 on 4 warps, triton 3.9).
 _HARDWARE_GAIN = 7

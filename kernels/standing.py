@@ -17,10 +17,10 @@ from mxtune.configs.table import Default, Entry, RouteTable
 from mxtune.kernels.aiter import find_aiter
 from mxtune.kernels.build import installed_triton
 from mxtune.kernels.lookup import Lookup, Obstacle, Tabled
+from mxtune.kernels.quantise_steps import RULE
 from mxtune.kernels.registry import checked_route, family
 from mxtune.kernels.shared import shares
 
-RULE = "even"  # the scale rule that every route of ours quantises by
 _SHOWN = 3  # refused routes that a warning names
 
 

@@ -20,8 +20,8 @@ from mxtune.configs.evidence import Reported
 from mxtune.configs.routes import Config, Route
 from mxtune.configs.shapes import Shape
 from mxtune.configs.table import DeviceInfo, Entry, Made, RouteTable
-from mxtune.kernels.activation import RULE
 from mxtune.kernels.aiter import ARCH
+from mxtune.kernels.quantise_steps import RULE
 from mxtune.kernels.registry import checked_route
 from mxtune.results.aiter_rows import Remark, Row, rows_of, shown
 

@@ -4,8 +4,8 @@ from collections.abc import Iterator
 
 from mxtune.configs.devices import Device, bare_arch
 from mxtune.configs.table import RouteTable
-from mxtune.kernels.activation import RULE
 from mxtune.kernels.build import TRITON_RANGE, version_pair
+from mxtune.kernels.quantise_steps import RULE
 from mxtune.kernels.registry import own_families
 from mxtune.results.findings import Finding, Severity
 from mxtune.results.installed import Installed

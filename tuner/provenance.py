@@ -9,10 +9,9 @@ import mxtune
 from mxtune.configs.devices import Device
 from mxtune.configs.regimes import Regime
 from mxtune.kernels.aiter import find_aiter
+from mxtune.kernels.quantise_steps import RULE
 from mxtune.results.trial import Session
 from mxtune.tuner.machine import Machine
-
-RULE = "even"  # the scale rule that every route of ours quantises by
 
 
 def session_of(device: Device, machine: Machine, regime: Regime | None) -> Session:
