@@ -121,9 +121,9 @@ def test_below_the_smallest_m_is_a_hole(tmp_path: Path) -> None:  # BL-045
 
 
 def test_a_reach_beyond_the_next_m_is_a_warning(tmp_path: Path) -> None:
-    rows = [entry((m, n, K)) for n, m in ((N, 1), (N, 4), (N, 16), (2 * N, 1))]
-    reaching = [row.model_copy(update={"reach": 4}) for row in rows[:2]]
-    path = saved(tmp_path / "routes.json", table(*reaching, *rows[2:]))
+    reach = {(1, N): 4, (4, N): 15, (16, N): 99, (1, 2 * N): None}
+    rows = [entry((m, n, K)).model_copy(update={"reach": r}) for (m, n), r in reach.items()]
+    path = saved(tmp_path / "routes.json", table(*rows))
     found = [f for f in lint([path], None, HERE) if f.rule == "reach"]
     assert [(f.severity, f.place, str(f.shape), f.message) for f in found] == [
         ("warning", "routes.0.reach", "1x512x1024", "reaches up to M 4, but routes.2 is for 4")

@@ -216,9 +216,10 @@ def reaching(m: int, reach: int | None) -> Entry:
 
 def test_a_reach_is_kept_where_the_next_m_is_the_one_it_was_measured_beside(tmp_path: Path) -> None:
     first = table(reaching(1, 3), reaching(8, 12), reaching(16, None), reaching(64, 90))
-    second = table(entry((10, 512, 1024)), entry((2, 512, 512)), entry((99, 512, 1024)))
+    others = entry((2, 512, 512)), entry((99, 768, 1024))
+    second = table(entry((10, 512, 1024)), entry((99, 512, 1024)), *others)
     found = merged(tmp_path, first, second).table
-    assert {e.shape[0]: e.reach for e in found.routes if e.shape[2] == 1024} == {
+    assert {e.shape[0]: e.reach for e in found.routes if e.shape[1:] == (512, 1024)} == {
         1: 3,
         8: None,  # 10 is next, not 16
         10: None,
@@ -227,6 +228,7 @@ def test_a_reach_is_kept_where_the_next_m_is_the_one_it_was_measured_beside(tmp_
         99: None,
     }
     assert in_any_order(tmp_path, first, second) == found.text()
+    assert merged(tmp_path, first, table(*others)).table.routes[-2].reach == 90
 
 
 def test_tables_that_come_with_mxtune_merge_and_load_again(tmp_path: Path) -> None:
