@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from mxtune.configs.devices import Device, bare_arch
 from mxtune.configs.errors import ConfigError
 from mxtune.configs.evidence import Measured
+from mxtune.configs.json_files import sentence
 from mxtune.configs.routes import Config, Route
 from mxtune.configs.shapes import Shape
 from mxtune.configs.table import Default, Entry, RouteTable
@@ -135,7 +136,7 @@ def _accepted(route: Route) -> Route | str:
     try:
         return checked_route(route)
     except ConfigError as error:
-        return str(error)
+        return sentence(str(error))  # it may repeat a value of any length
 
 
 def _doubts(table: RouteTable, device: Device, driver: str | None) -> Iterator[str]:
