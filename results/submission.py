@@ -1,6 +1,7 @@
 """Export a submission for the contest: the routes of a table, in one file."""
 
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -10,21 +11,17 @@ from mxtune.configs.shapes import Shape
 from mxtune.configs.table import RouteTable, write_whole
 from mxtune.results.contest.routes import file_routes
 from mxtune.results.contest.text import submission_text
-from mxtune.results.export import routes_of, store_file
 from mxtune.results.submission_lint import lint_text
 
 _WORD = re.compile(r"[\w.+-]+")
 
 
 @dataclass(frozen=True, slots=True)
-class SubmissionWish:
-    """What to export: a store, its folder or a table, and for whom."""
+class Heading:
+    """What the first lines of a submission name."""
 
-    source: Path
-    session: str | None = None  # of a store
-    shapes: str | None = None  # a list, or MxNxK with commas; all of the table
-    leaderboard: str = "amd-mxfp4-mm"
-    gpu: str = "MI355X"
+    leaderboard: str
+    gpu: str
 
     def __post_init__(self) -> None:
         for option, word in (("--leaderboard", self.leaderboard), ("--gpu", self.gpu)):
@@ -32,28 +29,20 @@ class SubmissionWish:
                 raise ConfigError(f"{option} {word!r}: one word is expected")
 
 
-def export_submission(wish: SubmissionWish, out: Path) -> str:
-    """Write the submission to ``out``, the same bytes every time; return what it holds, in a line.
+def write_submission(
+    table: RouteTable, shapes: Iterable[Shape], heading: Heading, out: Path
+) -> int:
+    """Write the submission with the routes of ``shapes``, all if there are none; count them.
 
-    Raises ConfigError for a source that is none and for a file that its own lint refuses,
-    NoRouteError for a route that cannot be submitted.
+    Raises NoRouteError for a route that cannot be submitted, ConfigError for a file that its own
+    lint refuses.
     """
-    table = table_of_source(wish.source, wish.session)
-    routes = file_routes(table, shapes_of(wish.shapes))
-    text = submission_text(table, routes, leaderboard=wish.leaderboard, gpu=wish.gpu)
+    routes = file_routes(table, shapes)
+    text = submission_text(table, routes, leaderboard=heading.leaderboard, gpu=heading.gpu)
     if findings := lint_text(text):
-        raise ConfigError(f"{out}: not written, its lint says: {findings[0]}")
+        raise ConfigError(f"{out}: not written, since its lint refuses it: {findings[0]}")
     write_whole(out, text)
-    return f"{out}: {len(routes)} routes for {table.device.arch}, {len(text.encode())} bytes"
-
-
-def table_of_source(source: Path, session: str | None) -> RouteTable:
-    """Return the route table in a JSON file, or the one that a store implies."""
-    if source.suffix != ".json":
-        return routes_of(store_file(source), session)
-    if session is not None:
-        raise ConfigError(f"{source}: a table has no sessions; leave --session out")
-    return RouteTable.load(source)
+    return len(routes)
 
 
 def shapes_of(text: str | None) -> tuple[Shape, ...]:

@@ -43,7 +43,7 @@ def _text_faults(text: str) -> Iterator[Finding]:
         if not re.fullmatch(rf"#!POPCORN {name}s? \S.*", line):
             yield Finding(
                 at + 1,
-                f"the first lines must be #!POPCORN leaderboard and #!POPCORN gpu, not {line!r}",
+                "the first lines must be #!POPCORN leaderboard NAME and #!POPCORN gpu NAME",
             )
     for at, line in enumerate(lines, 1):
         if _REFUSED_WORD in line.lower():

@@ -29,7 +29,7 @@ _TORCH_VALUES = _words("""
     float8_e5m2fnuz float4_e2m1fn_x2 version __version__
 """)
 _NO_TENSORS = _words("torch.device torch.Size torch.finfo torch.iinfo")
-_MAKING = _words("torch aiter task")  # packages whose functions may return tensors
+_MAKING = _words("torch aiter task ?")  # packages whose functions may return tensors
 
 # Methods that put what they are given into their object; those that end in "_" change a tensor.
 KEEPING = _words("""

@@ -11,7 +11,7 @@ from mxtune.results.contest.known import (
     IMPORTABLE,
     REPLAYING,
 )
-from mxtune.results.contest.scopes import Scope, imported, own_nodes
+from mxtune.results.contest.scopes import AMBIGUOUS, Scope, bound_names, imported, own_nodes
 from mxtune.results.contest.sinks import Finding, line_of
 
 _PACKAGES = ("torch", "triton", "aiter")
@@ -23,9 +23,17 @@ def named(module: Scope) -> Iterator[Finding]:
         for node in own_nodes(scope.node):
             for message in (*_imports(node), *_words(node), *_hidden(node, scope)):
                 yield Finding(line_of(node), message)
-        for name in _PACKAGES:
-            if name in scope.names and scope.imports.get(name, "").partition(".")[0] != name:
-                yield Finding(line_of(scope.node), f"{name} is not {name} here")
+        for name in scope.names:
+            path = scope.imports.get(name, "")
+            if path == AMBIGUOUS or (name in _PACKAGES and path.partition(".")[0] != name):
+                yield Finding(_line_of_binding(name, scope), f"{name} is not only what is imported")
+
+
+def _line_of_binding(name: str, scope: Scope) -> int:
+    """Return where a name is bound to something that is not imported."""
+    nodes = (node for node in own_nodes(scope.node) if name in bound_names(node))
+    others = (node for node in nodes if not list(imported(node)))
+    return line_of(next(others, scope.node))
 
 
 def _imports(node: ast.AST) -> Iterator[str]:

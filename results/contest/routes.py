@@ -72,11 +72,11 @@ def file_routes(table: RouteTable, shapes: Iterable[Shape] = ()) -> tuple[FileRo
     Raises NoRouteError for a shape that it has not, and for a route that cannot be submitted.
     """
     entries = {entry.key: entry for entry in table.routes}
-    for shape in shapes:
-        if shape not in entries:
-            known = ", ".join(map(str, sorted(entries)))
-            raise NoRouteError(f"the table has no route for {shape}; it has {known}")
-    wanted = sorted(set(shapes)) or sorted(entries)
+    asked = set(shapes)
+    for shape in sorted(asked.difference(entries)):
+        known = ", ".join(map(str, sorted(entries)))
+        raise NoRouteError(f"the table has no route for {shape}; it has {known}")
+    wanted = sorted(asked or entries)
     if not wanted:
         raise NoRouteError("the table has no routes to submit")
     return tuple(_file_route(entries[shape], table.device.arch) for shape in wanted)
@@ -94,7 +94,7 @@ def _file_route(entry: Entry, arch: str) -> FileRoute:
     buffers = [buffer for step in steps for buffer in step.buffers.values()]
     if obstacle := _obstacle(buffers):
         raise NoRouteError(f"{shape}: {brief(route)} {obstacle}; name the shapes with --shapes")
-    return FileRoute(entry, route, dict(_fresh(plan, buffers)), tuple(map(_file_step, steps)))
+    return FileRoute(entry, route, dict(_fresh(plan, buffers)), tuple(map(file_step, steps)))
 
 
 def _obstacle(buffers: Iterable[Buffer]) -> str | None:
@@ -117,7 +117,8 @@ def _fresh(
             yield name, (buffer.dtype, buffer.shape)
 
 
-def _file_step(step: Step | Call) -> FileLaunch | FileCall:
+def file_step(step: Step | Call) -> FileLaunch | FileCall:
+    """Return a step of a plan as the file has it: arguments in the order of the kernel's."""
     if isinstance(step, Call):
         return _file_call(step)
     module, name = step.kernel.split(":")

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
+AMBIGUOUS = "?"  # the path of what may be imported or not
 FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
 
 
@@ -118,20 +119,32 @@ def _scope(node: ast.Module | ast.ClassDef | Function, parent: Scope | None) -> 
     scope = Scope(
         node=node,
         parent=parent,
-        names=Counter([*(name for found in own for name in _bound(found)), *_parameters(node)]),
+        names=Counter(
+            [*(name for found in own for name in bound_names(found)), *_parameters(node)]
+        ),
         elsewhere=frozenset(
             name
             for found in own
             if isinstance(found, ast.Global | ast.Nonlocal)
             for name in found.names
         ),
-        imports={name: path for found in own for name, path in imported(found)},
+        imports=dict(_only_imported(own, node)),
         definitions={f.name: f for f in own if isinstance(f, ast.FunctionDef | ast.ClassDef)},
     )
     for found in own:
         if isinstance(found, (*FUNCTIONS, ast.ClassDef)):
             scope.inner.append(_scope(found, scope))
     return scope
+
+
+def _only_imported(own: list[ast.AST], node: ast.AST) -> Iterator[tuple[str, str]]:
+    """Yield what names are imported, with no path if they are bound to something else as well."""
+    paths = [pair for found in own for pair in imported(found)]
+    bound = Counter([*(name for found in own for name in bound_names(found)), *_parameters(node)])
+    times = Counter(name for name, _ in paths)
+    for name, path in paths:
+        same = all(other == path for named, other in paths if named == name)
+        yield name, path if same and times[name] == bound[name] else AMBIGUOUS
 
 
 def own_nodes(node: ast.AST) -> Iterator[ast.AST]:
@@ -170,7 +183,8 @@ def arguments(function: Function) -> list[ast.arg]:
     return [*taken.posonlyargs, *taken.args, *taken.kwonlyargs, *several]
 
 
-def _bound(node: ast.AST) -> Iterator[str]:
+def bound_names(node: ast.AST) -> Iterator[str]:
+    """Yield the names that a node by itself binds."""
     match node:
         case ast.Name(id=name, ctx=ast.Store() | ast.Del()):
             yield name
