@@ -30,6 +30,7 @@ _GIVEN = {
     "c": "C",
     "c_padded": "C",
 }
+_RULE = "even"
 _PLAIN_SCALES = "b_scales"  # which the harness does not give
 _CROPPED = "crop"  # copies the first rows of a padded C: in the file C is a view of them
 
@@ -71,6 +72,8 @@ def file_routes(table: RouteTable, shapes: Iterable[Shape] = ()) -> tuple[FileRo
 
     Raises NoRouteError for a shape that it has not, and for a route that cannot be submitted.
     """
+    if table.made.rule != _RULE:
+        raise NoRouteError(f"the table is for the rule {table.made.rule}; the contest's is {_RULE}")
     entries = {entry.key: entry for entry in table.routes}
     asked = set(shapes)
     for shape in sorted(asked.difference(entries)):
