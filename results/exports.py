@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from mxtune.configs.devices import bare_arch
 from mxtune.configs.errors import ConfigError
 from mxtune.configs.table import RouteTable, write_whole
 from mxtune.results.export import routes_of, store_file
@@ -48,7 +49,7 @@ def _submission(wish: ExportWish) -> str:
     table, out = wish.table(), wish.out or Path("submission.py")
     heading = Heading(wish.leaderboard, wish.gpu)
     count = write_submission(table, shapes_of(wish.shapes), heading, out)
-    return f"{out}: {count} routes for {table.device.arch}"
+    return f"{out}: {count} routes for {bare_arch(table.device.arch)}"
 
 
 _FORMATS: Mapping[str, Callable[[ExportWish], str]] = {

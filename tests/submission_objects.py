@@ -47,7 +47,7 @@ def pretend(arch: str) -> None:
     """Let Triton's launches compile for a GPU that it cannot reach."""
     target = GPUTarget("hip", arch, 64) if arch == "gfx950" else GPUTarget("cuda", 90, 32)
     torch.version.hip = "7.1" if arch == "gfx950" else None
-    found = SimpleNamespace(
+    found: Any = SimpleNamespace(
         get_current_device=lambda: 0,
         get_current_stream=lambda _: 0,
         get_current_target=lambda: target,

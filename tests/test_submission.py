@@ -181,6 +181,27 @@ def test_a_route_that_cannot_be_submitted_is_refused(
         text_of(table)
 
 
+# BL-042
+def test_an_architecture_is_called_by_its_bare_name(tmp_path: Path) -> None:
+    file, out = tmp_path / "table.json", tmp_path / "submission.py"
+    table_of(SMALL, arch="gfx950:sramecc+:xnack-").save(file)
+    assert export(ExportWish(file, "submission", out)) == f"{out}: 3 routes for gfx950"
+    assert "sramecc" not in out.read_text("utf-8")
+
+
+# BL-094, BL-095
+def test_neither_torch_nor_triton_is_needed_to_export(tmp_path: Path) -> None:
+    source, out = str(STARTING), str(tmp_path / "submission.py")
+    code = (
+        "import sys; from pathlib import Path\n"
+        "from mxtune.results.exports import ExportWish, export\n"
+        f"export(ExportWish(Path({source!r}), 'submission', Path({out!r})))\n"
+        "print(sorted({'torch', 'triton', 'aiter', 'numpy'} & set(sys.modules)))\n"
+    )
+    done = subprocess.run([sys.executable, "-P", "-c", code], capture_output=True, text=True)
+    assert (done.stdout, done.stderr) == ("[]\n", "")
+
+
 def test_a_route_of_operands_that_32_bits_do_not_span_is_refused() -> None:
     table = table_of({Shape(524288, 64, 2048): ("fused", {})})
     with pytest.raises(NoRouteError, match="has A of more than 2 GiB; name the shapes"):

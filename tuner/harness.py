@@ -70,20 +70,14 @@ def verify_submission(request: SubmissionRequest, settings: Settings, *, as_json
         report = run_problem(request.file, request.problem, machine, settings)
         print(json.dumps(report.as_json(), indent=1) if as_json else "\n".join(report.lines()))
         return
-    results = dict(_results(request, machine, settings))
-    print(as_text(results) if as_json else "\n".join(_lines(results, machine)))
+    results = dict(verified(request, machine, settings))
+    print(_as_text(results) if as_json else "\n".join(_lines(results, machine)))
 
 
-def as_text(results: dict[Shape, Checked]) -> str:
-    """Return results for a program."""
-    rows = [{"shape": str(s), "times_us": list(r.times_us)} for s, r in results.items()]
-    return json.dumps(rows, indent=1, allow_nan=False)
-
-
-def _results(
+def verified(
     request: SubmissionRequest, machine: Machine, settings: Settings
 ) -> Iterator[tuple[Shape, Checked]]:
-    """Yield what came of each shape, until one is at fault."""
+    """Yield what came of each shape; raises as `verify_submission` does at the first fault."""
     on_gpu = bool(machine.gpus)
     file, own = request.file, find_aiter().amd
     factory = partial(submission_service, str(file.absolute()), own_aiter=own)
@@ -130,6 +124,11 @@ def _accept(file: Path, check: Check, outcome: Outcome) -> Checked:
     if checked.fault:
         raise WrongResultError(f"{file}: {check.shape}: {checked.fault}")
     return checked
+
+
+def _as_text(results: dict[Shape, Checked]) -> str:
+    rows = [{"shape": str(s), "times_us": list(r.times_us)} for s, r in results.items()]
+    return json.dumps(rows, indent=1, allow_nan=False)
 
 
 def _lines(results: dict[Shape, Checked], machine: Machine) -> Iterator[str]:

@@ -171,6 +171,7 @@ def _wrong(wrong: "Tensor", made: "Tensor", expected: "Tensor") -> Iterator[str]
         row, column = divmod(int(wrong.int().argmax()), wrong.shape[1])
         found, wanted = float(made[row, column]), float(expected[row, column])
         yield (
-            f"{count} of {wrong.numel()} elements are wrong, the first at ({row}, {column}): "
+            f"{count} of {wrong.numel()} elements are beyond the contest's tolerance of "
+            f"{TOLERANCE} + {TOLERANCE} |C|, the first at ({row}, {column}): "
             f"{found:.6g} for {wanted:.6g}"
         )

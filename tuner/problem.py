@@ -119,9 +119,13 @@ def _cases(file: Path) -> dict[str, tuple[str, ...]]:
 
 
 def run_problem(
-    submission: Path, folder: Path, machine: Machine, settings: Settings
+    submission: Path,
+    folder: Path,
+    machine: Machine,
+    settings: Settings,
+    modes: tuple[Mode, ...] = MODES,
 ) -> ProblemReport:
-    """Run eval.py in every mode.
+    """Run eval.py in every one of ``modes``.
 
     Raises MissingError without a GPU, ConfigError for files that are no problem's, and
     WrongResultError for the first mode in which something is wrong.
@@ -136,7 +140,7 @@ def run_problem(
         shutil.copyfile(submission, place / "submission.py")
         stand_ins = () if find_aiter().amd else (STAND_INS,)
         environment = for_program(settings, stand_ins)
-        return ProblemReport({mode.name: _run(mode, problem, place, environment) for mode in MODES})
+        return ProblemReport({mode.name: _run(mode, problem, place, environment) for mode in modes})
 
 
 def _run(mode: Mode, problem: Problem, place: Path, environment: Mapping[str, str]) -> _Results:

@@ -3,7 +3,8 @@
 import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 
-from mxtune import __version__
+import mxtune
+from mxtune.configs.devices import bare_arch
 from mxtune.configs.evidence import Measured, Modelled, Reported
 from mxtune.configs.table import RouteTable
 from mxtune.kernels.build import DYNAMIC
@@ -35,7 +36,7 @@ _AITER_MODULES = {
     "gemm_a4w4_asm": "aiter.ops.gemm_op_a4w4",
     "gemm_a16wfp4_preshuffle": "aiter.ops.triton.gemm.basic.gemm_a16wfp4",
 }
-_DTYPES = {
+DTYPES = {
     "bf16": "torch.bfloat16",
     "fp32": "torch.float32",
     "u8": "torch.uint8",
@@ -99,10 +100,10 @@ def _header(
     yield "#"
     yield from _comment(
         "C = mxfp4(A) @ B.T in bf16, with B in MXFP4, each shape by a route of its own. Written by "
-        f"mxtune {__version__} from a route table; change the table, not this file."
+        f"mxtune {mxtune.__version__} from a route table; change the table, not this file."
     )
     yield "#"
-    yield from _comment(f"table for     {table.device.name} ({table.device.arch})")
+    yield from _comment(f"table for     {table.device.name} ({bare_arch(table.device.arch)})")
     yield from _comment(f"made          {made.at} by mxtune {made.mxtune}")
     for name in ("torch", "triton", "aiter", "driver", "regime", "rule"):
         if found := getattr(made, name):
@@ -165,4 +166,4 @@ def _step(step: FileLaunch | FileCall) -> Made:
 
 
 def _viewed(how: str | tuple[int, ...]) -> object:
-    return Code(_DTYPES[how]) if isinstance(how, str) else how
+    return Code(DTYPES[how]) if isinstance(how, str) else how
