@@ -54,11 +54,9 @@ Tensors = dict[str, torch.Tensor]
 Step = Callable[[Tensors], torch.Tensor | None]
 
 
-def direct(M: int, N: int, K: int) -> Route:
-    """Return the route of a shape that has none: A is quantised first; legal for every shape."""
-    rows = min(64, max(16, triton.next_power_of_2(M)))
-    wide_a, wide_b, wide_c = (size > LARGEST_INT32 for size in (M * K, N * K // 2, M * N))
-    quantised = Launch(
+def quantised(M: int, K: int) -> Launch:
+    """Return the launch that quantises A for `multiplied`."""
+    return Launch(
         "quantise",
         grid=(triton.cdiv(M, 4), triton.cdiv(K, 256)),
         tensors={"a_ptr": "A", "codes_ptr": "a_codes", "scales_ptr": "a_scales"},
@@ -72,61 +70,53 @@ def direct(M: int, N: int, K: int) -> Route:
             "BLOCK_M": 4,
             "BLOCK_K": 256,
             "SHUFFLED": False,
-            "WIDE": wide_a,
+            "WIDE": M * K > LARGEST_INT32,
             "HARDWARE": False,
         },
         options={"num_warps": 4, "num_stages": 1, "enable_fp_fusion": False},
     )
-    multiplied = Launch(
+
+
+def multiplied(M: int, N: int, K: int) -> Launch:
+    """Return the launch that multiplies quantised A by B, a tile a program."""
+    rows, scale_width = min(64, max(16, triton.next_power_of_2(M))), 8 * triton.cdiv(K, 256)
+    tensors = {"a_ptr": "a_codes", "a_scales_ptr": "a_scales", "b_ptr": "B_q"}
+    shape = {"M": M, "N": N, "K": K}
+    strides = {
+        "stride_am": K // 2,
+        "stride_as": K // 32,
+        "stride_bn": K // 2,
+        "scale_width": scale_width,
+        "stride_cm": N,
+        "stride_cs": 0,
+        "split_blocks": triton.cdiv(K, 256),
+    }
+    tile = {"BLOCK_M": rows, "BLOCK_N": 64, "BLOCK_K": 256, "GROUP_M": 1, "XCDS": 1}
+    wide = {
+        "EVEN_K": K % 256 == 0,
+        "WIDE_A": M * K // 2 > LARGEST_INT32,
+        "WIDE_B": N * K // 2 > LARGEST_INT32,
+        "WIDE_C": M * N > LARGEST_INT32,
+    }
+    plain = {"CACHE": "", "SHUFFLED": False, "ATOMIC": False, "BF16": False, "SMALL": True}
+    hip = {"waves_per_eu": 0, "matrix_instr_nonkdim": 0}
+    return Launch(
         "gemm",
         grid=(triton.cdiv(M, rows) * triton.cdiv(N, 64), 1),
-        tensors={
-            "a_ptr": "a_codes",
-            "a_scales_ptr": "a_scales",
-            "b_ptr": "B_q",
-            "b_scales_ptr": "B_scale_sh",
-            "c_ptr": "C",
-        },
-        values={
-            "M": M,
-            "N": N,
-            "K": K,
-            "stride_am": K // 2,
-            "stride_as": K // 32,
-            "stride_bn": K // 2,
-            "scale_width": 8 * triton.cdiv(K, 256),
-            "stride_cm": N,
-            "stride_cs": 0,
-            "split_blocks": triton.cdiv(K, 256),
-            "BLOCK_M": rows,
-            "BLOCK_N": 64,
-            "BLOCK_K": 256,
-            "GROUP_M": 1,
-            "XCDS": 1,
-            "EVEN_K": K % 256 == 0,
-            "WIDE_A": M * K // 2 > LARGEST_INT32,
-            "WIDE_B": wide_b,
-            "WIDE_C": wide_c,
-            "CACHE": "",
-            "SHUFFLED": False,
-            "ATOMIC": False,
-            "BF16": False,
-            "SMALL": True,
-        },
-        options={
-            "num_warps": 4,
-            "num_stages": 1,
-            "waves_per_eu": 0,
-            "matrix_instr_nonkdim": 0,
-            "enable_fp_fusion": False,
-        },
+        tensors=tensors | {"b_scales_ptr": "B_scale_sh", "c_ptr": "C"},
+        values=shape | strides | tile | wide | plain,
+        options={"num_warps": 4, "num_stages": 1} | hip | {"enable_fp_fusion": False},
     )
+
+
+def direct(M: int, N: int, K: int) -> Route:
+    """Return the route of a shape that has none: A is quantised first; legal for every shape."""
     fresh = {
         "a_codes": (torch.uint8, (M, K // 2)),
         "a_scales": (torch.uint8, (M, K // 32)),
         "C": (torch.bfloat16, (M, N)),
     }
-    return Route(fresh, (quantised, multiplied))
+    return Route(fresh, (quantised(M, K), multiplied(M, N, K)))
 
 
 def launched(step: Launch, kinds: dict[str, torch.dtype], *, ready: bool) -> Step:
