@@ -1,5 +1,6 @@
-"""The commands about route tables: parse, call one function, print."""
+"""The commands about stores and route tables: parse, call one function, print."""
 
+import json
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -12,23 +13,32 @@ SessionKey = Annotated[
 Tables = Annotated[
     list[Path],
     typer.Argument(
-        metavar="ROUTES", help="Route tables; a .csv is AITER's table of tuned a4w4 GEMMs."
+        metavar="ROUTES",
+        help="Route tables; a .csv is AITER's table of tuned a4w4 GEMMs; lint: a .py.",
     ),
 ]
 
 
 def export(
-    store: Annotated[Path, typer.Argument(help="A sweep's store, or its folder.")],
-    out: Annotated[Path, typer.Option(help="File to write.")] = Path("routes.json"),
-    form: Annotated[Literal["routes"], typer.Option("--format", help="What to write.")] = "routes",
+    source: Annotated[Path, typer.Argument(help="A sweep's store, its folder, or a route table.")],
+    out: Annotated[
+        Path | None, typer.Option(help="File. [default: routes.json or submission.py]")
+    ] = None,
+    form: Annotated[
+        Literal["routes", "submission"], typer.Option("--format", help="What to write.")
+    ] = "routes",
     session: SessionKey = None,
+    shapes: Annotated[
+        str | None, typer.Option(help="MxNxK,... or a list of shapes. [default: all]")
+    ] = None,
+    leaderboard: Annotated[str, typer.Option(help="Of a submission.")] = "amd-mxfp4-mm",
+    gpu: Annotated[str, typer.Option(help="Of a submission.")] = "MI355X",
 ) -> None:
-    """Write the route table that a store implies."""
-    from mxtune.results.export import export, store_file
+    """Write a route table, or a contest submission with its routes."""
+    from mxtune.results.exports import ExportWish, export
 
-    del form
-    table = export(store_file(store), out, session)
-    typer.echo(f"{out}: {len(table.routes)} routes for {table.device.arch}", err=True)
+    wish = ExportWish(source, form, out, session, shapes, leaderboard, gpu)
+    typer.echo(export(wish), err=True)
 
 
 def explain(
@@ -57,7 +67,7 @@ def lint(
     ] = None,
     json_: Json = False,  # noqa: FBT002  a flag
 ) -> None:
-    """Say what is wrong with route tables, without a GPU.
+    """Say what is wrong with route tables or submissions, without a GPU.
 
     Exit status: 0 for nothing or notes only, 1 for warnings, 3 for errors; 2 as everywhere for a
     command that cannot be understood.
@@ -90,3 +100,25 @@ def merge(
     for line in (*(file.left_out for file in files if file.left_out), *merged.conflicts):
         typer.echo(line, err=True)
     typer.echo(f"{out}: {len(merged.table.routes)} routes of {len(files)} tables", err=True)
+
+
+def trials(
+    store: Annotated[Path, typer.Argument(help="A sweep's store, or its folder.")],
+    csv: Annotated[Path | None, typer.Option(help="CSV file to write, a row a trial.")] = None,
+    parquet: Annotated[Path | None, typer.Option(help="Parquet file to write.")] = None,
+    json_: Json = False,  # noqa: FBT002  a flag
+    session: SessionKey = None,
+) -> None:
+    """Show what became of the candidates in a store, or write every trial to a file."""
+    from mxtune.results.export import store_file
+    from mxtune.results.trials_frame import Journal, lines, write_csv, write_parquet
+
+    journal = Journal.load(store_file(store), session)
+    for file, write in ((csv, write_csv), (parquet, write_parquet)):
+        if file:
+            write(journal, file)
+            typer.echo(f"{file}: {len(journal.trials)} trials", err=True)
+    if json_:
+        typer.echo(json.dumps(list(journal.rows()), indent=1, allow_nan=False))
+    elif not (csv or parquet):
+        typer.echo("\n".join(lines(journal)))

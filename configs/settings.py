@@ -2,7 +2,7 @@
 
 import os
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -110,6 +110,13 @@ def for_child(settings: Settings, *, interpret: bool) -> dict[str, str]:
         "TRITON_CACHE_DIR": str(settings.triton_cache),
         "TRITON_INTERPRET": "1" if interpret else "0",
     }
+
+
+def for_program(settings: Settings, folders: Iterable[Path]) -> dict[str, str]:
+    """Return the environment of a program that finds modules in ``folders`` before others."""
+    path = [*map(str, folders), *filter(None, [os.environ.get("PYTHONPATH")])]
+    variables = {**os.environ, **for_child(settings, interpret=False)}
+    return variables | {"PYTHONPATH": os.pathsep.join(path)} if path else variables
 
 
 def apply(variables: Mapping[str, str]) -> None:

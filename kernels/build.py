@@ -17,7 +17,7 @@ from mxtune.configs.routes import Value
 from mxtune.kernels.family import BYTES, INT32, Step
 
 # One binary serves every M and every split: these are never specialised on.
-_DYNAMIC = frozenset({"M", "split_blocks"})
+DYNAMIC = ("M", "split_blocks")
 _ALIGNMENT = 16  # bytes, and the divisor that Triton specialises integers on
 
 TRITON_RANGE = ((3, 6), (3, 9))
@@ -94,9 +94,16 @@ def build(step: Step, device: Device, index: int | None = None) -> Any:
     """
     names: list[str] = kernel_function(step).arg_names
     parameters = tuple(_parameter(step, device, name) for name in names)
-    # Fusing a multiply into an add rounds once less: the quantiser must round as torch does.
-    options = {**step.options, "enable_fp_fusion": False}
-    return _compiled(step.kernel, parameters, tuple(sorted(options.items())), device, index)
+    options = tuple(sorted(options_of(step).items()))
+    return _compiled(step.kernel, parameters, options, device, index)
+
+
+def options_of(step: Step) -> dict[str, int]:
+    """Return what the compiler is told for a step.
+
+    Fusing a multiply into an add rounds once less: the quantiser must round as torch does.
+    """
+    return {**step.options, "enable_fp_fusion": False}
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +128,7 @@ def _parameter(step: Step, device: Device, name: str) -> _Parameter:
         return _Parameter(name, "constexpr", value)  # a unit stride makes loads along it wide
     number = step.integers[name]
     kind = "i32" if -INT32 <= number <= INT32 else "i64"
-    return _Parameter(name, kind, divisible=name not in _DYNAMIC and number % _ALIGNMENT == 0)
+    return _Parameter(name, kind, divisible=name not in DYNAMIC and number % _ALIGNMENT == 0)
 
 
 @lru_cache(maxsize=256)

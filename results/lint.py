@@ -19,6 +19,7 @@ The rules:
     scale-rule      block scales by another rule than ours
     empty           no routes
     row             a row of AITER's CSV that is no route, or lacks something
+    submission      what the contest disqualifies or its server refuses, in a .py file
 """
 
 from collections.abc import Iterator, Sequence
@@ -33,6 +34,7 @@ from mxtune.results.launches import same_launch, told
 from mxtune.results.lint_ladders import holes, layouts, monotonic, reaches
 from mxtune.results.lint_made import made, on_device
 from mxtune.results.lint_routes import single_routes
+from mxtune.results.submission_lint import lint_submission
 from mxtune.results.table_files import TableFile, read_table_file
 
 _ROWS: dict[RemarkKind, Severity] = {
@@ -58,6 +60,9 @@ def lint(paths: Sequence[Path], target: str | None, here: Installed) -> list[Fin
     findings: list[Finding] = []
     read: list[TableFile] = []
     for path in paths:
+        if path.suffix == ".py":
+            findings += _of_submission(path)
+            continue
         file = _read(path)
         if isinstance(file, Finding):
             findings.append(file)
@@ -68,12 +73,27 @@ def lint(paths: Sequence[Path], target: str | None, here: Installed) -> list[Fin
     return findings
 
 
+def _of_submission(path: Path) -> list[Finding]:
+    try:
+        faults = lint_submission(path)
+    except ConfigError as error:
+        return [_unread(path, error)]
+    return [
+        Finding("error", "submission", str(path), f"line {fault.line}", None, fault.message)
+        for fault in faults
+    ]
+
+
 def _read(path: Path) -> TableFile | Finding:
     try:
         return read_table_file(path)
     except ConfigError as error:
-        message = str(error).removeprefix(f"{path}:").strip()
-        return Finding("error", "load", str(path), "", None, message)
+        return _unread(path, error)
+
+
+def _unread(path: Path, error: ConfigError) -> Finding:
+    message = str(error).removeprefix(f"{path}:").strip()
+    return Finding("error", "load", str(path), "", None, message)
 
 
 def _of_table(file: TableFile, here: Installed) -> Iterator[Finding]:

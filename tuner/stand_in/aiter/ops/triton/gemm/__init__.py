@@ -1,0 +1,1 @@
+"""Functions by AITER's modules."""
