@@ -122,6 +122,7 @@ def test_an_exported_route_is_interpreted_where_its_shape_is_named(tmp_path: Pat
         ),
         (["{file}", "3x16"], "'3x16': not a shape; write MxNxK, as in 16x2112x7168"),
         (["{file}", "3x16x64", "--problem", "."], "--problem brings its own shapes; leave MxNxK"),
+        (["{file}", "--emulate"], "{file} is called as it is; only --problem and --json go with"),
         (["3x16x64", "--problem", "."], "--problem verifies a submission; name its file"),
     ],
 )
@@ -130,7 +131,7 @@ def test_what_cannot_be_asked_for_is_one_line(words: list[str], said: str, tmp_p
     file.write_text(REFERENCE, "utf-8")
     shown = verify(*(word.format(file=file) for word in words))
     assert (shown.exit_code, shown.stdout) == (2, "")
-    assert said in shown.stderr
+    assert said.format(file=file) in shown.stderr
     assert len(shown.stderr.splitlines()) == 1
 
 

@@ -47,12 +47,19 @@ class SubmissionRequest:
                 raise ConfigError(f"{shape}: the contest's B is shuffled, and {reason}")
 
 
-def submission_among(words: Sequence[str], problem: Path | None) -> SubmissionRequest | None:
-    """Return what is asked for if the first word is a Python file; the others are shapes."""
+def submission_among(
+    words: Sequence[str], problem: Path | None, others: Sequence[object] = ()
+) -> SubmissionRequest | None:
+    """Return what is asked for if the first word is a Python file; more words are shapes.
+
+    ``others`` are the options that go with routes: none of them may be set then.
+    """
     if not words or not words[0].endswith(".py"):
         if problem:
             raise ConfigError("--problem verifies a submission; name its file, as submission.py")
         return None
+    if any(others):
+        raise ConfigError(f"{words[0]} is called as it is; only --problem and --json go with it")
     shapes = tuple(Shape.parse(word) for word in words[1:])
     return SubmissionRequest(Path(words[0]), shapes, problem)
 

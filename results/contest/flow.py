@@ -192,14 +192,16 @@ class Flow:
                 pass
 
     def _define(self, node: ast.FunctionDef | ast.AsyncFunctionDef, scope: Scope) -> None:
-        for decorator in node.decorator_list:
-            self.kind(decorator, scope)  # a function of this file is called with this one
         if node not in self._inside:
             return
         self._join(scope, node.name, self._closure(node, scope))
         usual = self._worst([*node.args.defaults, *node.args.kw_defaults], scope)
         for parameter in arguments(node):
             self._join(self._inside[node], parameter.arg, usual)
+        for decorator, path in zip(node.decorator_list, decorators(node, scope), strict=True):
+            if path not in PASS_ON and getattr(decorator, "id", "") not in PASS_ON:
+                applied = ast.Call(decorator, [ast.Name(node.name)], [])
+                self._join(scope, node.name, self._call(applied, scope))
 
     def _keep(self, call: ast.Call, scope: Scope) -> None:
         """Look at a call wherever it stands; the object of a method may keep what it is given."""

@@ -18,7 +18,8 @@ METADATA = _words("""
 PASS_ON = _words("""
     int float bool str bytes complex abs min max sum round pow divmod range list tuple dict set
     frozenset zip enumerate reversed next any all repr print slice hash id sorted object len
-    isinstance issubclass callable hasattr type torch.no_grad torch.inference_mode
+    isinstance issubclass callable hasattr type staticmethod classmethod property torch.no_grad
+    torch.inference_mode
 """).union(MEMOISING)
 
 _ANSWERS = _words("len isinstance issubclass callable hasattr")

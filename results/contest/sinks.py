@@ -128,9 +128,11 @@ class _Sinks:
         for default in usual:
             if isinstance(default, _DISPLAYS) or self._kind(default) is Kind.TENSOR:
                 yield "a default argument is made once and outlives the call"
+        name = getattr(node, "name", "")
+        if self.scope.persistent and self.flow.variable(name, self.scope) is Kind.TENSOR:
+            yield f"{name}, which is not made anew in each call, may hold {_WHAT}"
         if not MEMOISING.intersection(decorators(node, self.scope)):
             return
-        name = getattr(node, "name", "")
         if self.flow.taken(node) is Kind.TENSOR:
             yield f"{name} remembers its results, and is called with {_WHAT}"
         elif self.flow.result(node) is Kind.TENSOR:
