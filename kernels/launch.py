@@ -71,6 +71,16 @@ class Launch:
         else:
             self._enqueue_here(*operands)
 
+    def enqueue_alone(self, *operands: "Tensor") -> None:
+        """Do the same with workspaces of this call alone: nothing of it is kept.
+
+        torch.compile lets calls allocate in the pool of a graph, where nothing may stay.
+        """
+        with on_device(self._index):
+            tensors = (*operands, *self._own.fresh())
+            for call in self._calls:
+                call(*tensors)
+
     def _enqueue_here(self, *operands: "Tensor") -> None:
         tensors = (*operands, *self._own.tensors()) if self._own.names else operands
         for call in self._calls:

@@ -44,16 +44,17 @@ class Workspaces:
     def tensors(self) -> "tuple[Tensor, ...]":
         """Return those of the current queue; what is in them means nothing."""
         if not self._buffers or capturing(self._place):
-            return self._made()
+            return self.fresh()
         queue = self._queue()
         held = self._held.get(queue)
         if held is None:
-            held = self._held[queue] = self._made()
+            held = self._held[queue] = self.fresh()
             while len(self._held) > _MOST:
                 self._held.popitem(last=False)
         return held
 
-    def _made(self) -> "tuple[Tensor, ...]":
+    def fresh(self) -> "tuple[Tensor, ...]":
+        """Return new ones that nothing keeps."""
         return tuple(_empty(buffer, self._place) for buffer in self._buffers)
 
 

@@ -13,7 +13,7 @@ from mxtune.results.contest.text import submission_text
 
 TABLES = Path(__file__).parent.parent / "results" / "tables"
 STARTING = TABLES / "mi355x-starting.json"
-H200 = TABLES / "h200-amd-mxfp4-mm.json"
+H200 = Path(__file__).parent / "data" / "h200-scaled-routes.json"  # by commit b628a81
 
 Rows = Mapping[Shape, tuple[str, Mapping[str, Value]]]
 
