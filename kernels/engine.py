@@ -53,28 +53,31 @@ class Engine:
         self.handle = handle_of(self)
 
     def __call__(
-        self, a: "Tensor | Mxfp4Activation", w: Mxfp4Weight, out: "Tensor | None" = None
+        self,
+        a: "Tensor | Mxfp4Activation",
+        w: Mxfp4Weight,
+        out: "Tensor | None" = None,
+        *,
+        alone: bool = False,
     ) -> "Tensor":
-        """See Dispatcher."""
+        """See Dispatcher; ``alone``: keep no workspace of the call."""
         if torch.compiler.is_compiling():
             return _traced(self, a, w, out)
         if self._last is not None or isinstance(a, Mxfp4Activation):
             return self._otherwise(a, w, out)
-        launch = self._launch(a, w, out)
+        key = (
+            (a.shape, a.stride(), a.dtype, a.get_device(), a.data_ptr() & 15),
+            None if out is None else _lies(out),
+        )
+        launch = self._plans.get(key, w)
+        if launch is None:
+            launch = self._bound(key, a, w, out)
         if a.requires_grad and torch.is_grad_enabled():
             raise ConfigError(NO_GRADIENT)
         if out is None:
             out = a.new_empty((a.shape[0], w.n))
         if launch is not None:
-            launch.enqueue(a, out)
-        return out
-
-    def in_graph(self, a: "Tensor", w: Mxfp4Weight) -> "Tensor":
-        """Compute what the operator of a compiled graph stands for."""
-        launch = self._launch(a, w, None)
-        out = a.new_empty((a.shape[0], w.n))
-        if launch is not None:
-            launch.enqueue_alone(a, out)
+            (launch.enqueue_alone if alone else launch.enqueue)(a, out)
         return out
 
     def plan(self, m: int, w: Mxfp4Weight) -> Launch:
@@ -87,15 +90,6 @@ class Engine:
             return self._bind(shape, View(w.k, 1), View(w.n, 1), w)
 
         return self._plans.of((lies, None), w, make)
-
-    def _launch(self, a: "Tensor", w: Mxfp4Weight, out: "Tensor | None") -> Launch | None:
-        """Return what was bound for operands that lie so, bound now if need be."""
-        key = (
-            (a.shape, a.stride(), a.dtype, a.get_device(), a.data_ptr() & 15),
-            None if out is None else _lies(out),
-        )
-        launch = self._plans.get(key, w)
-        return self._bound(key, a, w, out) if launch is None else launch
 
     def _bound(
         self, key: tuple[Hashable, Hashable], a: "Tensor", w: Mxfp4Weight, out: "Tensor | None"

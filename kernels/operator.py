@@ -19,7 +19,7 @@ NAME = "mxtune::gemm"
 def _gemm(a: "Tensor", engine: int, weight: int, n: int) -> "Tensor":
     """Compute bf16 [M, N] for A bf16 [M, K] by a dispatcher's engine and a weight, both handles."""
     del n
-    result: Tensor = found(engine).in_graph(a, found(weight))
+    result: Tensor = found(engine)(a, found(weight), alone=True)
     return result
 
 
