@@ -43,7 +43,7 @@ def adapted(
     """Return ``call`` of a ``function`` that takes what ``takes`` says, all fixed but ``given``.
 
     ``tensors`` are by buffer name; those of the buffers that are ``given`` come with each call, in
-    that order, C the last. Raises MissingError if it does not take what the call gives.
+    that order. Raises MissingError if it does not take what the call gives.
     """
     known, fixed = _FUNCTIONS[call.function], keywords(call, takes)
     later: list[_Later] = []
@@ -58,8 +58,8 @@ def adapted(
         return function(**fixed, **{at.keyword: at.view(now[at.place]) for at in later}, **out)
 
     if known.result:
-        device = next(iter(tensors.values())).device
-        return _with_result(call, launch, takes, device)
+        place = given.index(call.buffers[known.result].name)
+        return _with_result(call, launch, takes, place)
     return launch
 
 
@@ -73,27 +73,30 @@ class _Later:
 
 
 def _with_result(
-    call: Call, launch: Callable[..., Any], takes: Signature, device: "device"
+    call: Call, launch: Callable[..., Any], takes: Signature, place: int
 ) -> Callable[..., None]:
-    """Return ``call`` for a function that may return C instead of taking it, or take it padded."""
+    """Return ``call`` for a function that may return C instead of taking it, or take it padded.
+
+    ``place`` is that of C among what comes with the call.
+    """
     name = _FUNCTIONS[call.function].result
     out = call.buffers[name]
 
     def copy_result(*now: "Tensor") -> None:
-        now[-1].copy_(launch(*now))
+        now[place].copy_(launch(*now))
 
     def write(*now: "Tensor") -> None:
-        launch(*now, **{name: now[-1]})
+        launch(*now, **{name: now[place]})
 
     if name not in takes.parameters:
         return copy_result
     if whole_rows(out):
         return write
-    padded = _padded(out, device)
 
     def write_padded(*now: "Tensor") -> None:
+        padded = _padded(out, now[place].device)  # of this call: two queues must not share one
         launch(*now, **{name: padded})
-        now[-1].copy_(padded[: out.shape[0]])
+        now[place].copy_(padded[: out.shape[0]])
 
     return write_padded
 
