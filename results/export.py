@@ -1,9 +1,8 @@
-"""Write what a store holds in the form that somebody reads."""
+"""From a store to the route table that it implies."""
 
 from pathlib import Path
 
 from mxtune.configs.errors import StoreError
-from mxtune.configs.json_files import write_whole
 from mxtune.configs.table import RouteTable
 from mxtune.results.choose import table_of
 from mxtune.results.store import STORE_FILE, Store
@@ -40,13 +39,6 @@ def pick(path: Path, sessions: dict[int, Session], wanted: str | None) -> int:
     known = ", ".join(session.key for session in sessions.values())
     what = "more than one session" if fitting else "no session"
     raise StoreError(f"{path}: {what} {wanted!r}; it has {known}")
-
-
-def export(path: Path, out: Path, session: str | None) -> RouteTable:
-    """Write the route table of a store to ``out``, the same bytes every time."""
-    table = routes_of(path, session)
-    write_whole(out, table.text())
-    return table
 
 
 def store_file(path: Path) -> Path:

@@ -9,12 +9,19 @@ import pytest
 
 from mxtune.configs.errors import ConfigError, NoRouteError, StoreError
 from mxtune.configs.table import RouteTable
-from mxtune.results.export import export, routes_of, store_file
+from mxtune.results import exports
+from mxtune.results.export import routes_of, store_file
 from mxtune.results.store import Store
 from mxtune.results.trial import Session, Trial
 
 Trials = Callable[..., Trial]
 Sessions = Callable[[Mapping[str, Any]], Session]
+
+
+def export(path: Path, out: Path, session: str | None) -> RouteTable:
+    """Export a store as the command does, and read what it wrote."""
+    exports.export(exports.ExportWish(path, "routes", out, session))
+    return RouteTable.load(out)
 
 
 @pytest.fixture
